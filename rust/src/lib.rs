@@ -1,0 +1,10 @@
+//! The KektorDB engine.
+//!
+//! Layers, lowest first, arrows point down only (a test reads the `use` lines):
+//! `ids, limits, error ← io ← arena, log ← hnsw, flat, text, props ← view ← store ← py`.
+
+pub mod arena;
+pub mod error;
+pub mod ids;
+pub mod io;
+pub mod limits;
