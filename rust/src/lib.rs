@@ -8,3 +8,5 @@ pub mod error;
 pub mod ids;
 pub mod io;
 pub mod limits;
+pub mod store;
+pub mod view;

@@ -1,0 +1,5 @@
+//! The transaction boundary.
+
+mod id_table;
+mod rec;
+pub mod record;
