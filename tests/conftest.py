@@ -1,0 +1,46 @@
+"""What every test shares: the guard that the installed wheel is under test, and hypothesis profiles."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+settings.register_profile("short", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("long", settings.get_profile("short"), max_examples=5_000)
+settings.load_profile(os.environ.get("KEKTORDB_TEST_PROFILE", "short"))
+
+SEED = int(os.environ.get("KEKTORDB_TEST_SEED", "") or random.SystemRandom().randrange(2**32))
+
+
+def pytest_report_header() -> list[str]:
+    import kektordb
+
+    return [f"kektordb under test: {_home(kektordb)}", f"KEKTORDB_TEST_SEED={SEED}"]
+
+
+def pytest_sessionstart() -> None:
+    import kektordb
+
+    if os.environ.get("KEKTORDB_TEST_INSTALLED") == "1" and ROOT / "python" in _home(kektordb).parents:
+        pytest.exit(f"the source tree is under test ({_home(kektordb)}), wanted the installed wheel", returncode=3)
+
+
+def _home(package: object) -> Path:
+    return Path(next(iter(package.__path__))).resolve()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def seed() -> int:
+    """The seed of this run; printed in the header, set it again with KEKTORDB_TEST_SEED."""
+    return SEED
+
+
+@pytest.fixture
+def rng(seed: int) -> random.Random:
+    return random.Random(seed)
