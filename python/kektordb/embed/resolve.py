@@ -8,10 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kektordb.embed.cache import CachedEmbedder
-from kektordb.embed.fake import HashEmbedder
-from kektordb.embed.http import OllamaEmbedder, OpenAIEmbedder
-from kektordb.embed.onnx import MiniLMEmbedder
 from kektordb.embed.protocol import Embedder, is_embedder
 from kektordb.errors import InvalidArgumentError
 
@@ -51,6 +47,8 @@ def resolve_embedder(spec: str | Embedder, settings: EmbedSettings | None = None
     if not is_embedder(inner):
         raise InvalidArgumentError(f"embedder is {type(spec).__name__}", hint=f"wanted {_FORMS}")
     if s.cache_entries or s.cache_path is not None:
+        from kektordb.embed.cache import CachedEmbedder
+
         return CachedEmbedder(inner, entries=s.cache_entries or 50_000, path=s.cache_path)
     return inner
 
@@ -59,12 +57,20 @@ def _named(spec: str, s: EmbedSettings) -> Embedder:
     kind, _, rest = spec.strip().partition(":")
     match kind:
         case "minilm" if not rest:
+            from kektordb.embed.onnx import MiniLMEmbedder
+
             return MiniLMEmbedder(s.model_dir, threads=s.threads, long=s.long, max_tokens=s.max_tokens or 256)
         case "onnx" if rest:
+            from kektordb.embed.onnx import MiniLMEmbedder
+
             return MiniLMEmbedder(rest, threads=s.threads, long=s.long, max_tokens=s.max_tokens or 256)
         case "fake" if not rest or rest.isdecimal():
+            from kektordb.embed.fake import HashEmbedder
+
             return HashEmbedder(int(rest) if rest else s.dim or 256)
         case "openai" if rest:
+            from kektordb.embed.http import OpenAIEmbedder
+
             return OpenAIEmbedder(
                 rest,
                 base_url=s.base_url,
@@ -79,6 +85,8 @@ def _named(spec: str, s: EmbedSettings) -> Embedder:
                 document_prefix=s.document_prefix,
             )
         case "ollama" if rest:
+            from kektordb.embed.http import OllamaEmbedder
+
             return OllamaEmbedder(
                 rest,
                 base_url=s.base_url,
