@@ -6,7 +6,7 @@ assume a local file. A reader sees one moment: every method of one reader answer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -152,4 +152,25 @@ class Store(Protocol):
     def kv_scan(self, namespace: str, *, prefix: str = "") -> Iterator[tuple[str, bytes]]: ...
     def now(self) -> int:
         """Belief-time clock, microseconds, never goes back."""
+        ...
+
+
+class Maintenance(Protocol):
+    """Work on a whole collection that no view can do. Not for readers and writers of memories."""
+
+    def rebuild_vectors(
+        self,
+        collection: str,
+        *,
+        dim: int,
+        meta: Mapping[str, Json],
+        embed: Callable[[Sequence[Mapping[str, Json]]], Vector],
+        batch: int = 256,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> dict[Life, int]:
+        """Gives every record, open, closed or replaced, the vector that `embed` makes of its payload; ids, stamps and times
+        stay. Then `dim` and `meta` are switched in one step. Readers see the old vectors until then.
+
+        A run that was interrupted is continued by the next call with an equal `meta`. `progress` gets what is done and how
+        much there is. Returns how many records there are per state."""
         ...
