@@ -136,12 +136,13 @@ class Writer(Protocol):
 
 
 class Store(Protocol):
-    """A database as the memory sees it."""
+    """A database as the memory sees it. One object per open database: what handles of one memory share is kept by it."""
 
     def ensure_collection(
         self, name: str, *, dim: int, text_fields: Sequence[str], language: str | None, meta: Mapping[str, Json]
     ) -> Mapping[str, Json]:
-        """Creates the collection if it is missing (cosine, history kept). Returns the `meta` it was created with."""
+        """Creates the collection if it is missing (cosine, history kept). Returns the `meta` it was created with; another
+        `dim` is no error here, so that the caller can say which embedder filled it."""
         ...
 
     def reader(self, collection: str, view: View) -> Reader: ...

@@ -18,7 +18,7 @@ from kektordb.memory.lens import EVERY_LIFE, REVIEWED, Lens, everything
 from kektordb.memory.rights import require
 from kektordb.memory.shelf import Shelf
 from kektordb.memory.time import MomentLike, parse_moment
-from kektordb.model.memory import Lineage, Memory, MemoryDiff, MemoryPage
+from kektordb.model.memory import Lineage, Memory, MemoryDiff, MemoryHit, MemoryPage
 from kektordb.model.view import Life, Principal, Trust
 
 _BLOCK = 8
@@ -92,7 +92,7 @@ class MemoryView:
         min_relevance: float | None = None,
         explain: bool = False,
         touch: bool | None = None,
-    ) -> list[Any]:
+    ) -> list[MemoryHit]:
         """The k memories that answer `query` best, best first: meaning, words, neighbouring turns, age and layer together.
 
         filter: text in the filter language, or a tree; it narrows what the view shows. include, as_of, valid_at, min_trust: as in
@@ -120,7 +120,20 @@ class MemoryView:
         counts = self._shelf.settings.touch_on_recall if touch is None else touch
         if counts and lens.view.as_of is None:
             self._shelf.ledger.touch([parse_id(hit.id)[0] for hit in hits], now=self._shelf.clock.now())
-        return hits
+        found = {row.id: self._memory(row, reader) for row in reader.get([hit.id for hit in hits]) if row is not None}
+        return [
+            MemoryHit(
+                memory=found[hit.id],
+                text=hit.text,
+                score=hit.score,
+                relevance=hit.relevance,
+                tokens=hit.tokens,
+                truncated=hit.truncated,
+                also=hit.also,
+                parts=hit.parts,
+            )
+            for hit in hits
+        ]
 
     def history(self, id: str) -> list[Memory]:
         """All versions of the lineage, the oldest first, in whatever state, with the reason of each."""

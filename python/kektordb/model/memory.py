@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal
@@ -69,17 +70,44 @@ class Memory:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values: moments in ISO 8601 with `Z`."""
-        out: dict[str, Any] = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, datetime):
-                value = value.isoformat().replace("+00:00", "Z")
-            elif isinstance(value, Scope):
-                value = {"user": value.user, "agent": value.agent, "session": value.session}
-            elif isinstance(value, tuple):
-                value = list(value)
-            out[f.name] = value
-        return out
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, Scope):
+        return {"user": value.user, "agent": value.agent, "session": value.session}
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHit:
+    """One answer of a recall: the memory, and why it is there. Hits come best first; equal scores in id order."""
+
+    memory: Memory
+    text: str
+    """The memory's text, cut where the token budget ended (`truncated`)."""
+    score: float
+    """What it was ranked by; comparable within one recall only."""
+    relevance: float
+    """How much it has to do with the question, 0 to 1, comparable between recalls."""
+    tokens: int = 0
+    """Estimate for `text`."""
+    truncated: bool = False
+    also: tuple[str, ...] = ()
+    """Memories with near-equal text that this hit stands for."""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """What each part of the ranking gave to `score`; empty unless asked for (`explain`)."""
+
+    @property
+    def id(self) -> str:
+        return self.memory.id
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; the memory's own beside `score`, `relevance` and what else the hit says."""
+        own = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name not in ("memory", "parts")}
+        return {**self.memory.to_json(), **own, "parts": dict(self.parts)}
 
 
 @dataclass(frozen=True, slots=True)
