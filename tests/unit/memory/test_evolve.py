@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import threading
 
 import pytest
 
 from kektordb.errors import InvalidArgumentError, NotFoundError, TransitionError, VersionConflictError
 from kektordb.memory import MemorySettings, MemoryStore
+from kektordb.model.view import View
 from kektordb.testing import FakeClock, NaiveStore
 
 from .conftest import Opener
@@ -310,13 +312,21 @@ def test_a_dated_save_of_a_single_valued_slot_joins_its_timeline(opened: Opener)
     assert mem.count(filter=None) == 4
 
 
-def test_a_thousand_edits_keep_each_memory_readable_by_its_id_and_its_new_words(mem: MemoryStore, rng) -> None:
+def test_a_thousand_edits_keep_each_memory_readable_by_its_id_and_its_new_words(
+    mem: MemoryStore, store: NaiveStore, rng: random.Random
+) -> None:
+    def found_by(word: str) -> list[str]:
+        return [hit.id for hit in store.reader("memory.test", View(principal=mem.principal)).search(text=word)]
+
     made = [mem.save(f"word{n} start{n}") for n in range(20)]
     for step in range(100):
         n = rng.randrange(len(made))
         kind = rng.choice(["text", "tags", "layer", "pin", "unpin"])
         if kind == "text":
+            old = made[n].text.split()[1]
             made[n] = mem.evolve(made[n].id, f"word{n} step{step}")
+            assert found_by(f"step{step}") == [made[n].id]
+            assert found_by(old) == []
         elif kind == "tags":
             made[n] = mem.evolve(made[n].id, tags=[f"t{step}"])
         elif kind == "layer":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+
 import pytest
 
 from kektordb.errors import InvalidArgumentError, PermissionDeniedError
@@ -140,6 +143,35 @@ def test_a_recall_counts_as_an_access_except_of_the_past(mem: MemoryStore, clock
     mem.recall("tea", as_of=clock.now())
     assert mem.get(one.id).accesses == 1
     assert len(mem.history(one.id)) == 1
+
+
+def test_of_two_alike_the_one_that_is_used_ranks_first(mem: MemoryStore, clock: FakeClock) -> None:
+    one, two = mem.save("Dana drinks tea at home"), mem.save("Dana drinks tea at home", kind="note")
+    clock.advance(days=90)
+    for used in (one, two):
+        mem.reinforce(used.id)
+        assert mem.recall("what does Dana drink?", k=1, touch=False)[0].id == used.id
+        clock.advance(days=90)
+
+
+def test_a_clock_that_was_set_back_hides_nothing(mem: MemoryStore, clock: FakeClock) -> None:
+    mem.save("likes tea")
+    mem.recall("tea")
+    clock.advance(days=-400)
+    hit = mem.recall("tea", explain=True)[0]
+    assert hit.text == "likes tea"
+    assert math.isfinite(hit.score)
+
+
+def test_a_hit_carries_its_memory_with_provenance_and_window(mem: MemoryStore) -> None:
+    saved = mem.save("likes tea", source="chat.json", valid_from="2020", trust="tool")
+    hit = mem.recall("tea", touch=False)[0]
+    assert (hit.memory, hit.id, hit.text) == (saved, saved.id, saved.text)
+    shown = hit.to_json()
+    assert (shown["id"], shown["source"], shown["trust"], shown["valid_from"]) == (
+        saved.id, "chat.json", "tool", "2020-01-01T00:00:00Z",
+    )  # fmt: skip
+    json.dumps(shown)
 
 
 @pytest.mark.parametrize("asked", ASKED)
