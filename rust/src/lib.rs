@@ -5,6 +5,8 @@
 
 pub mod arena;
 pub mod error;
+pub mod flat;
+pub mod hnsw;
 pub mod ids;
 pub mod io;
 pub mod limits;

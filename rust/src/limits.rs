@@ -21,5 +21,7 @@ pub const MAX_EF: usize = 1_000_000;
 /// Smallest and largest M of HNSW.
 pub const MIN_M: usize = 2;
 pub const MAX_M: usize = 256;
+/// Most rows in one HNSW graph: a link is 31 bits of row and one flag.
+pub const MAX_GRAPH_ROWS: usize = (1 << 31) - 2;
 /// Highest level of an HNSW graph.
 pub const MAX_LEVEL: u8 = 31;

@@ -1,0 +1,35 @@
+//! The navigable graph: HNSW (Malkov and Yashunin, arXiv 1603.09320), changed while it is read.
+//!
+//! Promise: searches, linkers and repairs run at the same time under one shared borrow; only growing is exclusive.
+//! Links name rows of the graph, never their own row, none twice, at most `m0` on the ground and `m` above (I8).
+//! A search returns rows it was allowed to, sorted by (distance, row), each with its exact distance; a filtered one
+//! returns `k` of them whenever `k` allowed rows are linked.
+//!
+//! Readers take no lock: a link is one atomic word, and any mixture of an old and a new list is a list of true
+//! neighbours. Linkers take a striped lock a node, one at a time, so no order of locks can close a circle.
+//! Nothing read from a link is trusted: a row past the end is skipped.
+//!
+//! May import `arena`, `flat`, `error`, `ids`, `limits`, the kernels.
+//! Cost: ground layer `4·m0` bytes a row, upper layers about `8·(m + 1)/(m − 1)`; scratch one byte a row and searcher.
+
+mod beam;
+mod check;
+mod filtered;
+mod graph;
+mod insert;
+mod links;
+mod params;
+mod repair;
+mod scratch;
+mod search;
+mod select;
+#[cfg(test)]
+mod tests;
+
+pub use crate::flat::{Allow, BitSet, Hit, Rows};
+pub use check::Check;
+pub use filtered::{Strategy, direct};
+pub use graph::Graph;
+pub use params::{Params, State};
+pub use repair::{Repair, RepairCursor};
+pub use scratch::{Pooled, Scratch, ScratchPool};
