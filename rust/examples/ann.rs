@@ -141,9 +141,8 @@ fn main() -> Result<(), Failure> {
 
     let mut scratch = Scratch::new();
     for ef in list("ef", "16,32,64,128,256")? {
-        let (got, qps) = measure(nq, |i| {
-            graph.search(&rows, &prepared[i], k, ef as usize, Allow::All, &mut scratch)
-        });
+        let (got, qps) =
+            measure(nq, |i| graph.search(&rows, &prepared[i], k, ef as usize, Allow::All, &mut scratch));
         writeln!(out, "ef {ef:4}  recall {:.4}  {qps:8.0} QPS", recall(&got, &want))?;
     }
     for share in list("filters", "")? {
@@ -152,8 +151,13 @@ fn main() -> Result<(), Failure> {
         let want = exact(allow);
         for ef in [64, 128] {
             let way = graph.strategy(&rows, allowed.count(), k, ef);
-            let (got, qps) = measure(nq, |i| graph.search_auto(&rows, &prepared[i], k, ef, allow, &mut scratch));
-            writeln!(out, "keep {share:5} ef {ef:3} {way:?}  recall {:.4}  {qps:8.0} QPS", recall(&got, &want))?;
+            let (got, qps) =
+                measure(nq, |i| graph.search_auto(&rows, &prepared[i], k, ef, allow, &mut scratch));
+            writeln!(
+                out,
+                "keep {share:5} ef {ef:3} {way:?}  recall {:.4}  {qps:8.0} QPS",
+                recall(&got, &want)
+            )?;
         }
     }
     Ok(())

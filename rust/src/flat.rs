@@ -91,7 +91,10 @@ impl<'a> Rows<'a> {
     /// Asks the processor for the row's bytes. Any row is fine.
     #[inline(always)]
     pub(crate) fn prefetch(&self, row: RowId) {
-        kektordb_compute::prefetch(self.base.wrapping_add(row as usize * self.stride), self.codec.row_bytes());
+        kektordb_compute::prefetch(
+            self.base.wrapping_add(row as usize * self.stride),
+            self.codec.row_bytes(),
+        );
     }
 
     /// The row's bytes. Panics past the end.
@@ -191,7 +194,11 @@ pub(crate) struct TopK {
 impl TopK {
     /// `most` bounds how many keys will come.
     pub(crate) fn new(k: usize, most: usize) -> Self {
-        TopK { k, keys: Vec::with_capacity((2 * k).max(64).min(most)), bound: if k == 0 { 0 } else { u64::MAX } }
+        TopK {
+            k,
+            keys: Vec::with_capacity((2 * k).max(64).min(most)),
+            bound: if k == 0 { 0 } else { u64::MAX },
+        }
     }
 
     /// Keys at or above this one are not wanted.
@@ -295,4 +302,103 @@ pub fn merge(a: &[Hit], b: &[Hit], k: usize) -> Vec<Hit> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kektordb_compute::{Dtype, Metric};
+    use proptest::prelude::*;
+
+    fn stored(codec: &Codec, vectors: &[Vec<f32>]) -> Arena {
+        let bytes = codec.row_bytes();
+        let mut arena = Arena::new(bytes.next_multiple_of(4)).unwrap();
+        arena.grow_to(vectors.len()).unwrap();
+        for (i, v) in vectors.iter().enumerate() {
+            codec.encode(v, &mut arena.row_mut(i)[..bytes]);
+        }
+        arena
+    }
+
+    /// Every row by itself, then a sort.
+    fn naive(rows: &Rows<'_>, q: &Query, range: Range<usize>, k: usize, allow: Allow<'_>) -> Vec<Hit> {
+        let mut all: Vec<Hit> = (range.start..range.end.min(rows.count()))
+            .map(|r| r as RowId)
+            .filter(|&r| allow.contains(r))
+            .map(|row| {
+                let mut d = [0f32];
+                rows.distances(q, &[row], &mut d);
+                Hit { row, distance: d[0] }
+            })
+            .collect();
+        all.sort_by(|a, b| a.distance.partial_cmp(&b.distance).unwrap().then(a.row.cmp(&b.row)));
+        all.truncate(k);
+        all
+    }
+
+    fn vector(dim: usize) -> impl Strategy<Value = Vec<f32>> {
+        // Few distinct values, so that ties are common.
+        prop::collection::vec((-3i32..=3).prop_map(|x| x as f32), dim)
+            .prop_filter("not zero", |v| v.iter().any(|x| *x != 0.0))
+    }
+
+    proptest! {
+        #[test]
+        fn a_scan_is_the_sorted_list_of_all_allowed_rows(
+            vectors in (1usize..600).prop_flat_map(|n| prop::collection::vec(vector(5), n)),
+            query in vector(5),
+            metric in prop::sample::select(vec![Metric::Cosine, Metric::Dot, Metric::L2]),
+            dtype in prop::sample::select(vec![Dtype::F32, Dtype::F16, Dtype::I8]),
+            (start, end, k) in (0usize..620, 0usize..620, 0usize..700),
+            of in 1u32..40,
+            count in 0usize..600,
+        ) {
+            let codec = Codec::new(metric, dtype, 5);
+            let arena = stored(&codec, &vectors);
+            let rows = Rows::new(&arena, &codec, count.min(vectors.len())).unwrap();
+            let q = codec.query(&query);
+            let bits = BitSet::from_rows(vectors.len(), (0..vectors.len() as u32).filter(|r| r.wrapping_mul(2_654_435_761) >> 16 & 0xFF < 256 / of));
+            for allow in [Allow::All, Allow::Bits(&bits)] {
+                let want = naive(&rows, &q, start..end.max(start), k, allow);
+                prop_assert_eq!(scan(&rows, &q, start..end.max(start), k, allow), want);
+            }
+            let ids: Vec<RowId> = bits.iter().chain([700, RowId::MAX]).collect();
+            prop_assert_eq!(scan_rows(&rows, &q, &ids, k), naive(&rows, &q, 0..600, k, Allow::Bits(&bits)));
+        }
+
+        #[test]
+        fn parts_merged_are_the_whole(
+            vectors in (1usize..200).prop_flat_map(|n| prop::collection::vec(vector(4), n)),
+            query in vector(4),
+            (a_end, b_start, k) in (0usize..200, 0usize..200, 0usize..50),
+        ) {
+            let codec = Codec::new(Metric::L2, Dtype::F32, 4);
+            let arena = stored(&codec, &vectors);
+            let rows = Rows::new(&arena, &codec, vectors.len()).unwrap();
+            let q = codec.query(&query);
+            // The parts overlap where b starts before a ends.
+            let (a_end, b_start) = (a_end.max(b_start), b_start);
+            let a = scan(&rows, &q, 0..a_end, k, Allow::All);
+            let b = scan(&rows, &q, b_start..200, k, Allow::All);
+            prop_assert_eq!(merge(&a, &b, k), scan(&rows, &q, 0..200, k, Allow::All));
+        }
+
+        #[test]
+        fn keys_sort_as_distances_do_and_give_them_back(a in any::<f32>(), b in any::<f32>(), r in any::<u32>()) {
+            prop_assume!(!a.is_nan() && !b.is_nan());
+            prop_assert_eq!(key(a, r).cmp(&key(b, r)), a.partial_cmp(&b).unwrap());
+            prop_assert_eq!(distance_of(key(a, r)), a);
+            prop_assert_eq!(key(a, r) as u32, r);
+        }
+    }
+
+    #[test]
+    fn a_view_of_more_rows_than_there_are_is_refused() {
+        let codec = Codec::new(Metric::L2, Dtype::F32, 4);
+        let arena = stored(&codec, &[vec![1.0; 4], vec![2.0; 4]]);
+        assert!(Rows::new(&arena, &codec, 2).is_ok());
+        assert!(Rows::new(&arena, &codec, 3).is_err());
+        let wider = Codec::new(Metric::L2, Dtype::F32, 5);
+        assert!(Rows::new(&arena, &wider, 2).is_err());
+    }
 }

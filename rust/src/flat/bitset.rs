@@ -44,8 +44,9 @@ impl BitSet {
     /// container is copied word by word.
     /// Format: <https://github.com/RoaringBitmap/RoaringFormatSpec>.
     pub fn from_roaring_bytes(len: usize, bytes: &[u8]) -> Result<Self> {
-        portable::read(len, bytes)
-            .ok_or_else(|| Error::invalid("the bytes are not a portable Roaring bitmap", "serialise the set anew"))
+        portable::read(len, bytes).ok_or_else(|| {
+            Error::invalid("the bytes are not a portable Roaring bitmap", "serialise the set anew")
+        })
     }
 
     /// Number of rows that the set ranges over.

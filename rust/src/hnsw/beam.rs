@@ -10,8 +10,8 @@ use std::collections::BinaryHeap;
 pub(super) const SORTED_MAX: usize = 2048;
 
 pub(super) trait Front {
-    /// Empties the front and sets its width.
-    fn start(&mut self, ef: usize);
+    /// Empties the front and sets its width. Of nodes at one distance about `ties` are taken in, the first by number.
+    fn start(&mut self, ef: usize, ties: usize);
     /// Takes a key in if it is among the nearest `ef`.
     fn push(&mut self, key: u64) -> bool;
     /// A key at or above this one would not be taken in.
@@ -27,6 +27,7 @@ pub(super) trait Front {
 #[derive(Debug, Default)]
 pub(super) struct Sorted {
     ef: usize,
+    ties: usize,
     len: usize,
     keys: Vec<u64>,
     /// Bit i: entry i is open.
@@ -36,8 +37,9 @@ pub(super) struct Sorted {
 }
 
 impl Front for Sorted {
-    fn start(&mut self, ef: usize) {
+    fn start(&mut self, ef: usize, ties: usize) {
         self.ef = ef;
+        self.ties = ties;
         self.len = 0;
         self.first = 0;
         if self.keys.len() < ef {
@@ -50,14 +52,14 @@ impl Front for Sorted {
     #[inline(always)]
     fn push(&mut self, key: u64) -> bool {
         let keys = &mut self.keys[..self.ef];
-        if self.len == self.ef {
-            if key >= keys[self.ef - 1] {
-                return false;
-            }
-        } else {
-            self.len += 1;
+        if self.len == self.ef && key >= keys[self.ef - 1] {
+            return false;
         }
-        let at = keys[..self.len - 1].partition_point(|&k| k < key);
+        let at = keys[..self.len].partition_point(|&k| k < key);
+        if at >= self.ties && keys[at - self.ties] >> 32 == key >> 32 {
+            return false;
+        }
+        self.len = self.ef.min(self.len + 1);
         keys.copy_within(at..self.len - 1, at + 1);
         keys[at] = key;
         // The mask shifts with the keys.
@@ -123,7 +125,8 @@ pub(super) struct Heaps {
 }
 
 impl Front for Heaps {
-    fn start(&mut self, ef: usize) {
+    /// Takes every tie in: at such a width they crowd nothing out.
+    fn start(&mut self, ef: usize, _ties: usize) {
         self.ef = ef;
         self.open.clear();
         self.best.clear();
@@ -195,7 +198,7 @@ mod tests {
     }
 
     fn agrees(front: &mut impl Front, ef: usize, steps: &[Option<u64>]) {
-        front.start(ef);
+        front.start(ef, usize::MAX);
         let mut naive = Naive { ef, ..Default::default() };
         let mut seen = std::collections::HashSet::new();
         for s in steps {
@@ -213,6 +216,22 @@ mod tests {
         assert_eq!(left, naive.keys.iter().map(|e| e.0).collect::<Vec<_>>());
     }
 
+    #[test]
+    fn a_crowd_at_one_distance_leaves_room_for_others() {
+        let mut front = Sorted::default();
+        front.start(10, 3);
+        let at = |distance: u64, node: u64| distance << 32 | node;
+        for node in 0..50 {
+            front.push(at(7, node));
+        }
+        for key in [at(6, 1), at(8, 1), at(8, 2), at(7, 60)] {
+            front.push(key);
+        }
+        let mut left = Vec::new();
+        front.drain_into(&mut left);
+        assert_eq!(left, [at(6, 1), at(7, 0), at(7, 1), at(7, 2), at(8, 1), at(8, 2)]);
+    }
+
     proptest! {
         #[test]
         fn both_fronts_pop_and_keep_what_a_sorted_list_would(
@@ -220,7 +239,7 @@ mod tests {
             steps in prop::collection::vec(prop::option::weighted(0.8, 0u64..1000), 0..400),
         ) {
             let mut sorted = Sorted::default();
-            sorted.start(200);
+            sorted.start(200, 1);
             sorted.push(1);
             agrees(&mut sorted, ef, &steps);
             agrees(&mut Heaps::default(), ef, &steps);

@@ -6,14 +6,15 @@
 //! A walk that runs dry with fewer than `k` rows is followed by an exact scan, so `k` rows come back whenever `k`
 //! allowed ones exist.
 //!
-//! Filters that go with the vectors. The allowed rows may all lie far from the query, or in islands. So the two-hop
-//! walk starts from the query's true neighbourhood (a short plain walk, whose hidden rows are seen through as well)
-//! and from a sample of the allowed rows.
+//! Filters that go with the vectors. The allowed rows may all lie far from the query, or in islands. A short plain walk
+//! first finds the query's true neighbourhood; its hidden rows are seen through as well, and a sample of the allowed
+//! rows is scored, so that the walk starts on both sides. Where the neighbourhood holds far fewer allowed rows than the
+//! whole, many local minima are to be expected, and the walk is made wider.
 
 use super::beam::{Front, SORTED_MAX};
 use super::graph::Graph;
 use super::scratch::{Batch, Scratch, Visited};
-use super::search::Probe;
+use super::search::{Probe, TIES};
 use crate::flat::{Allow, BitSet, Hit, Rows, hit, key, scan, scan_rows};
 use crate::ids::RowId;
 use kektordb_compute::Query;
@@ -32,6 +33,12 @@ pub enum Strategy {
 const NEAR: usize = 16;
 /// Allowed rows, evenly spread, that a two-hop walk starts from besides.
 const SEEDS: usize = 32;
+/// The neighbourhood is poor in allowed rows where it has less than this share (1/n) of what the whole would suggest.
+const POOR: usize = 4;
+/// A plain walk that expands more than this multiple of what an even spread of allowed rows would need is given up.
+const PATIENCE: usize = 4;
+/// In a poor neighbourhood `ef` and the sample are multiplied by this.
+const WIDER: usize = 4;
 
 /// The `k` nearest of the given rows, scored one by one.
 pub fn direct(rows: &Rows<'_>, q: &Query, ids: &[RowId], k: usize) -> Vec<Hit> {
@@ -62,13 +69,21 @@ impl Graph {
         if want == 0 {
             return Vec::new();
         }
-        let exact = || scan(rows, q, 0..there, k, allow);
         let hits = match (strategy, allow) {
-            (Strategy::Direct, _) => return exact(),
-            (Strategy::TwoHop, Allow::Bits(b)) => self.search_two_hop(rows, q, k, ef, b, scratch),
-            _ => self.search(rows, q, k, ef, allow, scratch),
+            (Strategy::Direct, _) => None,
+            (Strategy::TwoHop, Allow::Bits(b)) => self.two_hop(rows, q, k, ef, b, allowed, false, scratch),
+            (Strategy::Plain, Allow::Bits(b)) => {
+                let share = there as f64 / allowed as f64;
+                let budget = PATIENCE * (ef.max(k) as f64 * share) as usize;
+                self.search_hiding(rows, &q, k, ef.max(k), allow, budget, scratch)
+                    .or_else(|| self.two_hop(rows, q, k, ef, b, allowed, false, scratch))
+            }
+            (_, Allow::All) => Some(self.search(rows, q, k, ef, allow, scratch)),
         };
-        if hits.len() < want { exact() } else { hits }
+        match hits {
+            Some(hits) if hits.len() >= want => hits,
+            _ => scan(rows, q, 0..there, k, allow),
+        }
     }
 
     /// The way with the least estimated cost for `allowed` rows of the graph.
@@ -87,7 +102,9 @@ impl Graph {
         }
     }
 
-    /// The plain walk that keeps only what `allow` and `rows.count()` let through.
+    /// The plain walk that keeps only what `allow` and `rows.count()` let through; `None` where it would expand more
+    /// than `budget` nodes.
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn search_hiding(
         &self,
         rows: &Rows<'_>,
@@ -95,27 +112,28 @@ impl Graph {
         k: usize,
         ef: usize,
         allow: Allow<'_>,
+        budget: usize,
         scratch: &mut Scratch,
-    ) -> Vec<Hit> {
+    ) -> Option<Vec<Hit>> {
         let all = rows.stored();
-        let Some(start) = self.descend(&all, probe, 0, &mut scratch.batch) else { return Vec::new() };
-        let Scratch { visited, sorted, heaps, batch, keys } = scratch;
+        let Some(start) = self.descend(&all, probe, 0, &mut scratch.batch) else { return Some(Vec::new()) };
+        let Scratch { visited, sorted, heaps, batch, keys, .. } = scratch;
         keys.clear();
         let may = |row: RowId| (row as usize) < rows.count() && allow.contains(row);
         visited.start(all.count());
         visited.mark(start.row);
         let first = key(start.distance, start.node);
         if ef <= SORTED_MAX {
-            sorted.start(ef);
-            self.walk_hiding(&all, probe, first, may, sorted, visited, batch);
+            sorted.start(ef, k.max(TIES));
+            self.walk_hiding(&all, probe, first, may, budget, sorted, visited, batch)?;
             sorted.drain_into(keys);
         } else {
-            heaps.start(ef);
-            self.walk_hiding(&all, probe, first, may, heaps, visited, batch);
+            heaps.start(ef, k.max(TIES));
+            self.walk_hiding(&all, probe, first, may, budget, heaps, visited, batch)?;
             heaps.drain_into(keys);
         }
         keys.truncate(k);
-        keys.iter().map(|&key| hit(key)).collect()
+        Some(keys.iter().map(|&key| hit(key)).collect())
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -125,10 +143,11 @@ impl Graph {
         probe: &impl Probe,
         first: u64,
         may: impl Fn(RowId) -> bool,
+        mut budget: usize,
         best: &mut impl Front,
         visited: &mut Visited,
         batch: &mut Batch,
-    ) {
+    ) -> Option<()> {
         let mut open = BinaryHeap::from([Reverse(first)]);
         if may(first as RowId) {
             best.push(first);
@@ -137,6 +156,7 @@ impl Graph {
             if k > best.bound() {
                 break;
             }
+            budget = budget.checked_sub(1)?;
             batch.clear();
             self.each_link::<false>(k as RowId, |l| {
                 if visited.mark(l.row) {
@@ -158,9 +178,10 @@ impl Graph {
                 self.prefetch_links::<false>(*k as RowId);
             }
         }
+        Some(())
     }
 
-    /// The walk over allowed rows that sees through hidden ones.
+    /// The walk over allowed rows that sees through hidden ones, whatever it costs.
     pub fn search_two_hop(
         &self,
         rows: &Rows<'_>,
@@ -170,52 +191,87 @@ impl Graph {
         allow: &BitSet,
         scratch: &mut Scratch,
     ) -> Vec<Hit> {
-        let ef = ef.max(k);
-        let all = rows.stored();
-        let Some(start) = self.descend(&all, &q, 0, &mut scratch.batch) else { return Vec::new() };
-        let Scratch { visited, sorted, heaps, batch, keys } = scratch;
-        self.walk::<false>(&all, &q, start, NEAR, 0, sorted, visited, batch);
-        keys.clear();
-        sorted.drain_into(keys);
-        if ef <= SORTED_MAX {
-            self.walk_two_hop(rows, q, ef, allow, sorted, visited, batch, keys);
-        } else {
-            self.walk_two_hop(rows, q, ef, allow, heaps, visited, batch, keys);
-        }
-        keys.truncate(k);
-        keys.iter().map(|&key| hit(key)).collect()
+        let allowed = allow.count_between(0, self.rows().min(rows.count()));
+        self.two_hop(rows, q, k, ef, allow, allowed, true, scratch).unwrap_or_default()
     }
 
-    /// `keys` holds the query's neighbourhood and receives the answer.
+    /// `None` where the neighbourhood turns out so poor that scoring all `allowed` rows costs less, unless `whatever`.
+    #[allow(clippy::too_many_arguments)]
+    fn two_hop(
+        &self,
+        rows: &Rows<'_>,
+        q: &Query,
+        k: usize,
+        ef: usize,
+        allow: &BitSet,
+        allowed: usize,
+        whatever: bool,
+        scratch: &mut Scratch,
+    ) -> Option<Vec<Hit>> {
+        let all = rows.stored();
+        let may = |row: RowId| (row as usize) < rows.count() && allow.contains(row);
+        let Some(start) = self.descend(&all, &q, 0, &mut scratch.batch) else { return Some(Vec::new()) };
+        let Scratch { visited, sorted, near, heaps, batch, keys } = scratch;
+        // Allowed rows of the neighbourhood are scored once, here.
+        let (mut seen, mut count) = (Vec::new(), 1);
+        if may(start.row) {
+            seen.push(key(start.distance, start.row));
+        }
+        near.start(NEAR, TIES);
+        self.walk::<false>(&all, &q, start, 0, near, visited, batch, |ids, distances| {
+            count += ids.len();
+            seen.extend(ids.iter().zip(distances).filter(|(r, _)| may(**r)).map(|(&r, &d)| key(d, r)));
+        });
+        keys.clear();
+        near.drain_into(keys);
+        let there = self.rows().min(rows.count()).max(1);
+        let poor =
+            (seen.len() as f64) < allowed.min(there) as f64 / there as f64 * count as f64 / POOR as f64;
+        let (ef, seeds) = if poor { (ef.max(k) * WIDER, SEEDS * WIDER) } else { (ef.max(k), SEEDS) };
+        if poor && !whatever && self.strategy(rows, allowed, k, ef) == Strategy::Direct {
+            return None;
+        }
+        visited.start(all.count());
+        batch.clear();
+        allow.sample(seeds, &mut batch.rows);
+        let end = rows.count().min(self.rows());
+        for &k in &seen {
+            visited.mark(k as RowId);
+        }
+        batch.rows.retain(|&r| (r as usize) < end && visited.mark(r));
+        for &hidden in keys.iter().filter(|&&k| !may(k as RowId)) {
+            visited.mark(hidden as RowId);
+            let want = batch.rows.len() + self.params.m0;
+            self.gather_two_hop(hidden as RowId, want, may, visited, batch);
+        }
+        keys.clear();
+        if ef <= SORTED_MAX {
+            sorted.start(ef, k.max(TIES));
+            self.walk_two_hop(rows, q, &seen, may, sorted, visited, batch);
+            sorted.drain_into(keys);
+        } else {
+            heaps.start(ef, k.max(TIES));
+            self.walk_two_hop(rows, q, &seen, may, heaps, visited, batch);
+            heaps.drain_into(keys);
+        }
+        keys.truncate(k);
+        Some(keys.iter().map(|&key| hit(key)).collect())
+    }
+
+    /// Walks on from `seen`, which are scored, and from the rows of the batch, which are not.
     #[allow(clippy::too_many_arguments)]
     fn walk_two_hop(
         &self,
         rows: &Rows<'_>,
         q: &Query,
-        ef: usize,
-        allow: &BitSet,
+        seen: &[u64],
+        may: impl Fn(RowId) -> bool,
         front: &mut impl Front,
         visited: &mut Visited,
         batch: &mut Batch,
-        keys: &mut Vec<u64>,
     ) {
-        let all = rows.stored();
-        let may = |row: RowId| (row as usize) < rows.count() && allow.contains(row);
-        visited.start(all.count());
-        front.start(ef);
-        batch.clear();
-        allow.sample(SEEDS, &mut batch.rows);
-        batch.rows.retain(|&r| (r as usize) < rows.count().min(self.rows()) && visited.mark(r));
-        for &near in &*keys {
-            if may(near as RowId) && visited.mark(near as RowId) {
-                front.push(near);
-            }
-        }
-        for &near in &*keys {
-            if !may(near as RowId) && visited.mark(near as RowId) {
-                let want = batch.rows.len() + self.params.m0;
-                self.gather_two_hop(near as RowId, want, may, visited, batch);
-            }
+        for &k in seen {
+            front.push(k);
         }
         loop {
             batch.room();
@@ -226,10 +282,8 @@ impl Graph {
             front.coming(|k| self.prefetch_links::<false>(k as RowId));
             let Some(k) = front.pop() else { break };
             batch.clear();
-            self.gather_two_hop(k as RowId, self.params.m0, may, visited, batch);
+            self.gather_two_hop(k as RowId, self.params.m0, &may, visited, batch);
         }
-        keys.clear();
-        front.drain_into(keys);
     }
 
     /// Puts the unseen allowed neighbours of `node` into the batch, then those of its hidden neighbours until the

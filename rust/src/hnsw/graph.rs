@@ -72,7 +72,9 @@ impl Graph {
             || row > state.rows
             || slot > state.slots
         {
-            return Err(Error::Internal(format!("the graph's stored state is not a possible one: {state:?}")));
+            return Err(Error::Internal(format!(
+                "the graph's stored state is not a possible one: {state:?}"
+            )));
         }
         let ground = Arena::open(ground_stride(params.m0), state.rows as usize, ground)?;
         let upper = Arena::open(upper_stride(params.m), state.slots as usize, upper)?;
@@ -281,7 +283,10 @@ mod tests {
             for l in 1..3 {
                 let want = n as f64 / (m as f64).powi(l as i32);
                 let got = at_least[l] as f64;
-                assert!((got - want).abs() < 6.0 * want.sqrt(), "m {m} level {l}: {got}, wanted about {want}");
+                assert!(
+                    (got - want).abs() < 6.0 * want.sqrt(),
+                    "m {m} level {l}: {got}, wanted about {want}"
+                );
             }
         }
     }

@@ -7,7 +7,7 @@ use super::beam::{Front, SORTED_MAX};
 use super::graph::{Entry, Graph};
 use super::links::Link;
 use super::scratch::Scratch;
-use super::search::Place;
+use super::search::{Place, TIES};
 use super::select::{admit, order, select};
 use crate::flat::Rows;
 use crate::ids::RowId;
@@ -21,7 +21,10 @@ impl Graph {
     /// A row that is linked already is linked anew beside its old links.
     pub fn insert(&self, rows: &Rows<'_>, row: RowId, scratch: &mut Scratch) {
         let rows = &rows.stored();
-        assert!((row as usize) < self.rows() && (row as usize) < rows.count(), "row {row} has not been grown to");
+        assert!(
+            (row as usize) < self.rows() && (row as usize) < rows.count(),
+            "row {row} has not been grown to"
+        );
         self.link(rows, row, scratch);
         self.done(row);
     }
@@ -117,13 +120,15 @@ impl Graph {
         scratch: &mut Scratch,
     ) -> Vec<Place> {
         let ef = self.params.ef_construction;
-        let Scratch { visited, sorted, heaps, batch, keys } = scratch;
+        let Scratch { visited, sorted, heaps, batch, keys, .. } = scratch;
         keys.clear();
         if ef <= SORTED_MAX {
-            self.walk::<UPPER>(rows, &row, start, ef, node, sorted, visited, batch);
+            sorted.start(ef, TIES);
+            self.walk::<UPPER>(rows, &row, start, node, sorted, visited, batch, |_, _| ());
             sorted.drain_into(keys);
         } else {
-            self.walk::<UPPER>(rows, &row, start, ef, node, heaps, visited, batch);
+            heaps.start(ef, TIES);
+            self.walk::<UPPER>(rows, &row, start, node, heaps, visited, batch, |_, _| ());
             heaps.drain_into(keys);
         }
         let mut found = Vec::with_capacity(keys.len());
@@ -163,8 +168,24 @@ impl Graph {
             }
             self.store_links::<UPPER>(node, &links);
         }
-        for p in back {
-            self.link_back::<UPPER>(rows, p, me, scratch);
+        let mut known = false;
+        for &p in &back {
+            known |= self.link_back::<UPPER>(rows, p, me, scratch);
+        }
+        if !known && let Some(nearest) = back.first() {
+            self.force_back::<UPPER>(*nearest, me);
+        }
+    }
+
+    /// Puts a link to `new` in place of the last one of `at`: a node that no neighbour took would be out of reach.
+    fn force_back<const UPPER: bool>(&self, at: Place, new: Place) {
+        let _held = self.lock(at.node);
+        let mut list: Vec<Link> = Vec::new();
+        self.each_link::<UPPER>(at.node, |l| list.push(l));
+        if list.iter().all(|l| l.node != new.node) {
+            list.truncate(self.width::<UPPER>() - 1);
+            list.insert(0, Link { node: new.node, row: new.row, fill: false });
+            self.store_links::<UPPER>(at.node, &list);
         }
     }
 
@@ -173,23 +194,29 @@ impl Graph {
         self.params.m
     }
 
-    /// Adds a link from `at` to `new`; `at.distance` is the distance between them.
+    /// Adds a link from `at` to `new`; `at.distance` is the distance between them. False where the list has better ones.
     ///
     /// While the list has room the link is appended as it is. The one that fills it has the whole list judged; from
     /// then on its flags are exact and a newcomer is weighed alone.
-    pub(super) fn link_back<const UPPER: bool>(&self, rows: &Rows<'_>, at: Place, new: Place, scratch: &mut Scratch) {
+    pub(super) fn link_back<const UPPER: bool>(
+        &self,
+        rows: &Rows<'_>,
+        at: Place,
+        new: Place,
+        scratch: &mut Scratch,
+    ) -> bool {
         let width = self.width::<UPPER>();
         let new = Place { distance: at.distance, ..new };
         let _held = self.lock(at.node);
         let mut list: Vec<Link> = Vec::with_capacity(width + 1);
         self.each_link::<UPPER>(at.node, |l| list.push(l));
         if list.iter().any(|l| l.node == new.node) {
-            return;
+            return true;
         }
         if list.len() + 1 < width {
             list.push(Link { node: new.node, row: new.row, fill: false });
             self.store_links::<UPPER>(at.node, &list);
-            return;
+            return true;
         }
         list.retain(|l| (l.row as usize) < rows.count());
         let batch = &mut scratch.batch;
@@ -201,7 +228,7 @@ impl Graph {
         if list.len() == width {
             let known: Vec<(Link, f32)> = list.into_iter().zip(batch.distances.iter().copied()).collect();
             if !admit(rows, at, &known, new, &mut out) {
-                return;
+                return false;
             }
         } else {
             let mut all: Vec<Place> = list
@@ -214,5 +241,6 @@ impl Graph {
             select(rows, at, &all, width, &mut out);
         }
         self.store_links::<UPPER>(at.node, &out);
+        out.iter().any(|l| l.node == new.node)
     }
 }

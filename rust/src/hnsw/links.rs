@@ -60,7 +60,11 @@ impl List for [AtomicU64] {
             if v == 0 {
                 break;
             }
-            f(Link { node: ((v >> 32) as u32).wrapping_sub(1), row: v as u32 & !FILL, fill: v as u32 & FILL != 0 });
+            f(Link {
+                node: ((v >> 32) as u32).wrapping_sub(1),
+                row: v as u32 & !FILL,
+                fill: v as u32 & FILL != 0,
+            });
         }
     }
 

@@ -133,8 +133,12 @@ impl Graph {
             live.subtract(deleted);
             live.remove(row);
             let ef = self.params.ef_construction;
-            let hits = self.search_hiding(rows, &row, ef, ef, Allow::Bits(&live), scratch);
-            found = hits.iter().map(|h| Place { node: h.row, row: h.row, distance: h.distance }).collect();
+            let hits = self.search_hiding(rows, &row, ef, ef, Allow::Bits(&live), usize::MAX, scratch);
+            found = hits
+                .iter()
+                .flatten()
+                .map(|h| Place { node: h.row, row: h.row, distance: h.distance })
+                .collect();
         }
         let mut links = Vec::new();
         let old = {
@@ -144,7 +148,11 @@ impl Graph {
             self.each_link::<UPPER>(node, |l| old.push(l));
             for l in old.iter().filter(|l| !gone(l)) {
                 if found.iter().all(|p| p.node != l.node) {
-                    found.push(Place { node: l.node, row: l.row, distance: rows.distance_between(row, l.row) });
+                    found.push(Place {
+                        node: l.node,
+                        row: l.row,
+                        distance: rows.distance_between(row, l.row),
+                    });
                 }
             }
             found.sort_unstable_by(|a, b| order(me, a, b));

@@ -10,6 +10,7 @@ use std::ops::{Deref, DerefMut};
 pub struct Scratch {
     pub(super) visited: Visited,
     pub(super) sorted: Sorted,
+    pub(super) near: Sorted,
     pub(super) heaps: Heaps,
     pub(super) batch: Batch,
     pub(super) keys: Vec<u64>,

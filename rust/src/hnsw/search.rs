@@ -10,6 +10,10 @@ use crate::flat::{Allow, Hit, Rows, distance_of, hit, key};
 use crate::ids::RowId;
 use kektordb_compute::Query;
 
+/// A walk takes in about this many nodes at one distance, or `k` if that is more: a crowd of equal vectors would fill
+/// the front and hide what lies around it.
+pub(super) const TIES: usize = 16;
+
 /// What distances are measured from.
 pub(super) trait Probe {
     fn distances(&self, rows: &Rows<'_>, ids: &[RowId], out: &mut [f32]);
@@ -59,16 +63,18 @@ impl Graph {
         let all = rows.stored();
         let hides = !matches!(allow, Allow::All) || rows.count() < self.rows().min(all.count());
         if hides {
-            return self.search_hiding(rows, &q, k, ef, allow, scratch);
+            return self.search_hiding(rows, &q, k, ef, allow, usize::MAX, scratch).unwrap_or_default();
         }
         let Some(start) = self.descend(&all, &q, 0, &mut scratch.batch) else { return Vec::new() };
-        let Scratch { visited, sorted, heaps, batch, keys } = scratch;
+        let Scratch { visited, sorted, heaps, batch, keys, .. } = scratch;
         keys.clear();
         if ef <= SORTED_MAX {
-            self.walk::<false>(&all, &q, start, ef, 0, sorted, visited, batch);
+            sorted.start(ef, k.max(TIES));
+            self.walk::<false>(&all, &q, start, 0, sorted, visited, batch, |_, _| ());
             sorted.drain_into(keys);
         } else {
-            self.walk::<false>(&all, &q, start, ef, 0, heaps, visited, batch);
+            heaps.start(ef, k.max(TIES));
+            self.walk::<false>(&all, &q, start, 0, heaps, visited, batch, |_, _| ());
             heaps.drain_into(keys);
         }
         keys.truncate(k);
@@ -145,22 +151,22 @@ impl Graph {
         }
     }
 
-    /// Best-first walk of one layer; the front holds the `ef` nearest nodes met. Keys carry `node ^ salt`: ties in
-    /// distance are broken by closeness of node numbers to `salt` (see `select` on equal vectors).
+    /// Best-first walk of one layer with a front that was started; it ends with the nearest nodes met. Keys carry `node ^ salt`: ties in
+    /// distance are broken by closeness of node numbers to `salt` (see `select` on equal vectors). `scored` sees every
+    /// row met and its distance, the start excepted.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn walk<const UPPER: bool>(
         &self,
         rows: &Rows<'_>,
         probe: &impl Probe,
         start: Place,
-        ef: usize,
         salt: u32,
         front: &mut impl Front,
         visited: &mut Visited,
         batch: &mut Batch,
+        mut scored: impl FnMut(&[RowId], &[f32]),
     ) {
         visited.start(rows.count());
-        front.start(ef);
         visited.mark(start.row);
         front.push(key(start.distance, start.node ^ salt));
         while let Some(k) = front.pop() {
@@ -176,6 +182,7 @@ impl Graph {
             batch.room();
             let Batch { nodes, rows: ids, distances } = batch;
             probe.distances(rows, ids, distances);
+            scored(ids, &distances[..ids.len()]);
             let nodes = if UPPER { &*nodes } else { &*ids };
             for (&node, &d) in nodes.iter().zip(&*distances) {
                 front.push(key(d, node ^ salt));

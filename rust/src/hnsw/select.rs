@@ -56,7 +56,13 @@ pub(super) fn select(rows: &Rows<'_>, node: Place, candidates: &[Place], width: 
 
 /// Weighs a newcomer against a full list whose flags are exact, at the price of at most two distances a link instead
 /// of one for each pair. `list` has the links' distances from `node`. False where the list stays as it is.
-pub(super) fn admit(rows: &Rows<'_>, node: Place, list: &[(Link, f32)], new: Place, out: &mut Vec<Link>) -> bool {
+pub(super) fn admit(
+    rows: &Rows<'_>,
+    node: Place,
+    list: &[(Link, f32)],
+    new: Place,
+    out: &mut Vec<Link>,
+) -> bool {
     let width = list.len();
     let place = |(l, distance): (Link, f32)| Place { node: l.node, row: l.row, distance };
     let mut kept: Vec<Place> = Vec::with_capacity(width + 1);
