@@ -10,6 +10,8 @@ use crate::flat::{Allow, Hit, Rows, distance_of, hit, key};
 use crate::ids::RowId;
 use kektordb_compute::Query;
 
+/// Vectors asked for while the neighbours are gathered; the kernel asks for the rest as it goes along.
+const ROWS_AT_ONCE: usize = 4;
 /// A walk takes in about this many nodes at one distance, or `k` if that is more: a crowd of equal vectors would fill
 /// the front and hide what lies around it.
 pub(super) const TIES: usize = 16;
@@ -175,6 +177,9 @@ impl Graph {
                 if visited.mark(l.row) {
                     if UPPER {
                         batch.nodes.push(l.node);
+                    }
+                    if batch.rows.len() < ROWS_AT_ONCE {
+                        rows.prefetch(l.row);
                     }
                     batch.rows.push(l.row);
                 }
