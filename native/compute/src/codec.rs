@@ -244,7 +244,8 @@ impl Codec {
             let dot = (self.k.dot_i8)(a, row.cast(), self.dim) as f32;
             let tail = row.add(self.dim.next_multiple_of(4)).cast::<f32>();
             let (sb, nb) = (tail.read_unaligned(), tail.add(1).read_unaligned());
-            let dot = dot * sa * sb;
+            // In this order a and b may change places without a change in the last bit.
+            let dot = dot * (sa * sb);
             if self.metric == Metric::L2 { (na + nb - 2.0 * dot).max(0.0) } else { self.of_dot(dot) }
         }
     }

@@ -148,7 +148,7 @@ impl Graph {
     ) {
         let me = Place { node, row, distance: 0.0 };
         let mut links = Vec::new();
-        select(rows, me, found, self.forward::<UPPER>(), &mut links);
+        select(rows, me, found, self.width::<UPPER>(), &mut links);
         let back: Vec<Place> =
             links.iter().filter_map(|l| found.iter().find(|p| p.node == l.node)).copied().collect();
         {
@@ -187,11 +187,6 @@ impl Graph {
             list.insert(0, Link { node: new.node, row: new.row, fill: false });
             self.store_links::<UPPER>(at.node, &list);
         }
-    }
-
-    /// How many links a new node asks for.
-    fn forward<const UPPER: bool>(&self) -> usize {
-        self.params.m
     }
 
     /// Adds a link from `at` to `new`; `at.distance` is the distance between them. False where the list has better ones.

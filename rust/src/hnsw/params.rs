@@ -6,9 +6,9 @@ use crate::limits::{MAX_EF, MAX_M, MIN_M};
 /// Shape of a graph. `m`, `m0` and `seed` are fixed for its life; `ef_construction` may differ from opening to opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Params {
-    /// Links of a node on every upper layer, and how many a new node asks for on the ground.
+    /// Most links of a node on an upper layer.
     pub m: usize,
-    /// Links of a node on the ground layer.
+    /// Most links of a node on the ground layer.
     pub m0: usize,
     /// Candidates that linking keeps while it searches a new node's neighbours.
     pub ef_construction: usize,

@@ -90,7 +90,7 @@ const KEEP: usize = 64;
 /// Scratches for threads that come and go.
 #[derive(Debug, Default)]
 pub struct ScratchPool {
-    idle: Mutex<Vec<Box<Scratch>>>,
+    idle: Mutex<Vec<Scratch>>,
 }
 
 impl ScratchPool {
@@ -109,7 +109,7 @@ impl ScratchPool {
 #[derive(Debug)]
 pub struct Pooled<'a> {
     pool: &'a ScratchPool,
-    scratch: Option<Box<Scratch>>,
+    scratch: Option<Scratch>,
 }
 
 impl Deref for Pooled<'_> {

@@ -131,8 +131,12 @@ fn a_width_of_all_rows_gives_the_exact_answer() {
             for _ in 0..20 {
                 let q = w.codec.query(&r.vector(16));
                 let want = scan(&w.rows(), &q, 0..500, 500, Allow::All);
-                let got = g.search(&w.rows(), &q, 500, 500, Allow::All, &mut Scratch::new());
-                assert_eq!(got, want, "{metric:?} {dtype:?}");
+                let got = g.search_auto(&w.rows(), &q, 500, 500, Allow::All, &mut Scratch::new());
+                assert!(got == want, "{metric:?} {dtype:?}");
+                // Under dot nothing is near a short vector, so a walk by itself may miss some.
+                let walked = g.search(&w.rows(), &q, 500, 500, Allow::All, &mut Scratch::new());
+                assert!(walked == want || metric == Metric::Dot, "{metric:?} {dtype:?}");
+                assert!(walked.len() >= 480);
             }
         }
     }
@@ -483,7 +487,8 @@ fn equal_vectors_hide_no_row_from_a_walk_of_full_width() {
         let g = w.graph(Params::new(8, 40));
         let q = w.codec.query(&r.vector(8));
         let got = g.search(&w.rows(), &q, n, n, Allow::All, &mut Scratch::new());
-        prop_assert_eq!(got, scan(&w.rows(), &q, 0..n, n, Allow::All));
+        let want = scan(&w.rows(), &q, 0..n, n, Allow::All);
+        prop_assert!(got == want, "{} of {}", got.len(), n);
     });
 }
 
