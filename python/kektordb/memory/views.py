@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from kektordb.engine.protocol import Json, Reader, Row
@@ -187,7 +186,7 @@ class MemoryView:
         return MemoryDiff(
             added=tuple(new[k] for k in new if k not in old),
             removed=tuple(old[k] for k in old if k not in new),
-            changed=tuple((old[k], new[k]) for k in old if k in new and _said(old[k]) != _said(new[k])),
+            changed=tuple((old[k], new[k]) for k in old if k in new and old[k] != new[k]),
         )
 
     def _shown_at(self, moment: int) -> dict[str, Memory]:
@@ -271,8 +270,3 @@ def _readable(principal: Principal) -> tuple[str, ...]:
     """The states that a principal may ask for, by name."""
     kept = EVERY_LIFE if "review" in principal.rights else EVERY_LIFE - REVIEWED
     return tuple(sorted(life.name.lower() for life in kept))
-
-
-def _said(memory: Memory) -> Memory:
-    """Without what is counted: an access is no change."""
-    return replace(memory, accesses=0, last_access=None, reinforcements=1, pinned=False)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kektordb.errors import InvalidArgumentError, NotFoundError, TransitionError
 from kektordb.memory import MemoryStore
+from kektordb.model.view import Belief, View
 from kektordb.testing import FakeClock, NaiveStore
 
 from .conftest import Opener
@@ -200,6 +203,47 @@ def test_a_new_tag_does_not_cut_what_was_derived_from_the_same_words(mem: Memory
     assert texts(mem) == ["leaf", "root"]
     mem.retract(mem.evolve(back.id, "another root").id)
     assert texts(mem) == ["leaf"]  # its own words were replaced, not retracted
+
+
+def test_restored_below_a_source_that_is_gone_it_is_stale_whichever_version_was_named(mem: MemoryStore) -> None:
+    root = mem.save("root")
+    leaf = mem.save("leaf", parents=[root.id])
+    tagged = mem.evolve(root.id, tags=["x"])
+    mem.retract(tagged.id)
+    mem.retract(leaf.id)
+    assert mem.restore(leaf.id).stale
+    again = mem.restore(tagged.id)
+    assert texts(mem) == ["leaf", "root"]
+    mem.retract(again.id)
+    assert texts(mem) == []
+    mem.restore(tagged.id)  # an earlier copy of the same words
+    assert texts(mem) == ["leaf", "root"]
+
+
+def test_what_is_told_anew_does_not_hang_on_old_sources_any_more(mem: MemoryStore) -> None:
+    one, two = mem.save("one"), mem.save("two")
+    leaf = mem.save("leaf", parents=[one.id, two.id])
+    mem.retract(one.id)
+    mem.retract(two.id)
+    mem.evolve(leaf.id, "told anew")
+    mem.restore(one.id)
+    assert texts(mem) == ["one", "told anew"]
+
+
+def test_a_new_wording_is_believed_afresh_and_a_new_tag_is_not(mem: MemoryStore, store: NaiveStore) -> None:
+    made = []
+    for text in ("first", "second"):
+        one = mem.save(text)
+        row = store.reader("memory.test", View(principal=mem.principal)).get([one.id])[0]
+        assert row is not None
+        with store.writer() as writer:
+            stamps = replace(row.stamps, belief=Belief.REFUTED)
+            writer.put("memory.test", one.id, payload=row.payload or {}, like=one.id, stamps=stamps)
+        made.append(one)
+    assert texts(mem) == []
+    assert mem.evolve(made[0].id, "told anew").belief == "asserted"
+    assert mem.evolve(made[1].id, tags=["x"]).belief == "refuted"
+    assert texts(mem) == ["told anew"]
 
 
 def test_a_stale_memory_with_a_new_tag_or_merged_is_fresh_when_its_source_is_back(mem: MemoryStore) -> None:
