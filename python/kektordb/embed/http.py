@@ -157,7 +157,7 @@ class HttpEmbedder:
             # servers refuse an empty text
             batch = [prefix + p or " " for p in pieces[at : at + self._batch_size]]
             rows.append(self._request(batch))
-        return join_pieces(np.concatenate(rows), owners, [max(1, len(p)) for p in pieces], len(clean))
+        return join_pieces(np.concatenate(rows), owners, len(clean))
 
     @property
     def _size(self) -> int:

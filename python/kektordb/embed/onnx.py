@@ -262,7 +262,7 @@ class MiniLMEmbedder:
             what = f"are longer than {self._max_windows} windows of {self._max_tokens} tokens and were sampled evenly"
         report_loss(lost, len(clean), what=what)
         rows = unit_rows(self._run(model, pieces), source=str(self._files[0]))
-        return join_pieces(rows, owners, [max(1, len(p)) for p in pieces], len(clean))
+        return join_pieces(rows, owners, len(clean))
 
     def count_tokens(self, text: str) -> int:
         """Word pieces in `text`, without the two marks."""

@@ -117,13 +117,13 @@ def unit_rows(vectors: NDArray[np.floating], *, source: str) -> Vectors:
     return np.ascontiguousarray(rows / norms, dtype=np.float32)
 
 
-def join_pieces(vectors: Vectors, owners: Sequence[int], weights: Sequence[float], count: int) -> Vectors:
-    """One unit row per text from unit rows per piece: the mean weighted by what each piece holds."""
+def join_pieces(vectors: Vectors, owners: Sequence[int], count: int) -> Vectors:
+    """One unit row per text from unit rows per piece: the mean; `windows` makes the pieces of a text of one length."""
     if len(owners) == count:
         return vectors
-    owner, weight = np.asarray(owners), np.asarray(weights, dtype=np.float32)
+    owner = np.asarray(owners)
     out = np.zeros((count, vectors.shape[1]), dtype=np.float32)
-    np.add.at(out, owner, vectors * weight[:, None])
+    np.add.at(out, owner, vectors)
     # a text of one piece keeps its row bit by bit
     lone = np.bincount(owner, minlength=count)[owner] == 1
     rows = unit_rows(out, source="the mean of a long text's pieces")

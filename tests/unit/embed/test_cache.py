@@ -78,6 +78,26 @@ def test_query_and_document_are_kept_apart() -> None:
     assert inner.asked == ["a", "a"]
 
 
+def test_options_that_change_a_vector_are_kept_apart(tmp_path: Path) -> None:
+    class Prefixed(Counting):
+        recipe = ""
+
+    path = tmp_path / "cache.db"
+    for recipe in ("query: ", "passage: "):
+        inner = Prefixed()
+        inner.recipe = recipe
+        cache = CachedEmbedder(inner, path=path)
+        cache.embed(["a"])
+        assert inner.asked == ["a"]
+        cache.close()
+
+
+def test_a_kept_row_does_not_keep_its_whole_batch() -> None:
+    cache = CachedEmbedder(Counting())
+    cache.embed(["a", "b"])
+    assert all(row.base is None for row in cache._memory.values())
+
+
 def test_changing_the_answer_does_not_change_the_cache() -> None:
     cache = CachedEmbedder(Counting())
     row = cache.embed(["a"])

@@ -19,6 +19,12 @@ def test_texts_that_share_words_are_nearer_than_texts_that_do_not() -> None:
     assert abs(cat @ stock) < 0.2
 
 
+def test_a_word_said_four_times_counts_twice() -> None:
+    once, four, other = HashEmbedder(65_536).embed(["red bicycle", "red red red red bicycle", "red"])
+    assert once @ other == pytest.approx(1 / np.sqrt(2), abs=0.01)
+    assert four @ other == pytest.approx(2 / np.sqrt(5), abs=0.01)
+
+
 def test_case_and_punctuation_do_not_matter() -> None:
     a, b = FAKE.embed(["Red Bicycle!", "red, bicycle"])
     np.testing.assert_array_equal(a, b)

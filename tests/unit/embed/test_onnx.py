@@ -117,6 +117,12 @@ def test_error_refuses_a_long_text_and_names_it(rng: random.Random) -> None:
         strict.embed(["short", sentence(rng, 255)])
 
 
+def test_a_text_of_too_many_windows_is_reported_before_it_is_huge(rng: random.Random) -> None:
+    few = MiniLMEmbedder(max_windows=2, threads=2)
+    with pytest.warns(LongTextWarning, match="1 of 2 texts are longer than 2 windows"):
+        few.embed([sentence(rng, 700), sentence(rng, 300)])
+
+
 def test_ten_megabytes_are_sampled_evenly_with_a_warning(minilm: MiniLMEmbedder) -> None:
     text = "alpha beta gamma " * 600_000
     with pytest.warns(LongTextWarning, match="sampled evenly"):
@@ -238,12 +244,14 @@ def test_a_forked_child_embeds_too() -> None:
     # in a process of its own: this one has threads that a fork would not carry
     code = """
 import os, sys
-from kektordb.embed import MiniLMEmbedder
+from kektordb.embed import MiniLMEmbedder, onnx
 e = MiniLMEmbedder(threads=2)
-want = e.embed(["a fork"]).tobytes()
+texts = ["a river, a stone, a house and a fork in the road " * 4] * 32  # enough work for every thread of the session
+want = e.embed(texts).tobytes()
 pid = os.fork()
 if pid == 0:
-    os._exit(0 if e.embed(["a fork"]).tobytes() == want else 9)
+    # the parent's session would run here too, on threads that are not there
+    os._exit(0 if not onnx._loaded and e.embed(texts).tobytes() == want else 9)
 _, status = os.waitpid(pid, 0)
 sys.exit(os.waitstatus_to_exitcode(status))
 """

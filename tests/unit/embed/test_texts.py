@@ -89,8 +89,9 @@ def test_a_row_without_a_direction_is_refused(bad: float) -> None:
     np.testing.assert_allclose(np.linalg.norm(t.unit_rows(rows, source="test"), axis=1), 1, atol=1e-6)
 
 
-def test_pieces_join_to_a_weighted_mean_and_a_lone_piece_keeps_its_row() -> None:
-    rows = t.unit_rows(np.array([[1, 0], [0, 1], [0.6, 0.8]], dtype=np.float32), source="test")
-    joined = t.join_pieces(rows, [0, 0, 1], [3, 1, 7], 2)
-    np.testing.assert_allclose(joined[0], np.array([3, 1]) / np.sqrt(10), atol=1e-6)
-    np.testing.assert_array_equal(joined[1], rows[2])
+def test_pieces_join_to_their_mean_and_a_lone_piece_keeps_its_row_bit_by_bit(seed: int) -> None:
+    rows = t.unit_rows(np.random.default_rng(seed).standard_normal((400, 384)), source="test")
+    joined = t.join_pieces(rows, [0, 0, 0, *range(1, 398)], 398)
+    mean = rows[:3].sum(axis=0)
+    np.testing.assert_allclose(joined[0], mean / np.linalg.norm(mean), atol=1e-6)
+    np.testing.assert_array_equal(joined[1:], rows[3:])
