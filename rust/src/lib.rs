@@ -10,5 +10,6 @@ pub mod hnsw;
 pub mod ids;
 pub mod io;
 pub mod limits;
+pub mod log;
 pub mod store;
 pub mod view;

@@ -4,8 +4,14 @@
 //! every crash and every error can be played through the same engine code.
 //! After a failed `sync_data` the file is poisoned for ever: no retry exists.
 
+mod disk;
+mod header;
+mod memory;
 mod region;
 
+pub use disk::DiskStorage;
+pub use header::{FileHeader, publish, read_published};
+pub use memory::MemoryStorage;
 pub use region::Region;
 
 use crate::error::Result;
@@ -48,7 +54,10 @@ pub enum LockMode {
 }
 
 /// A held directory lock; dropping it unlocks.
-pub trait DirLock: Send + Sync + Debug {}
+pub trait DirLock: Send + Sync + Debug {
+    /// Refuses a process that inherited the lock by a fork.
+    fn check_owner(&self) -> Result<()>;
+}
 
 /// A file system as the engine needs it. Paths are absolute or relative to the process, never interpreted.
 ///
