@@ -30,7 +30,7 @@ def every(filters: Iterable[Tree | None]) -> Tree | None:
     return out
 
 
-def one_of(field: str, values: Iterable[str]) -> Tree:
+def one_of(field: str, values: Iterable[str | int]) -> Tree:
     return _filters().F[field].in_(list(values))
 
 

@@ -18,11 +18,12 @@ FLOOR_PERCENTILE: Final = 5.0
 """What counts as "nothing in common" in a pool: the few worst rows would stretch the scale."""
 
 
-def scaled(raw: ArrayLike, *, floor_percentile: float = FLOOR_PERCENTILE) -> Scores:
+def scaled(raw: ArrayLike, *, floor_percentile: float = FLOOR_PERCENTILE, least_span: float = 0.0) -> Scores:
     """Scores of one arm on a common scale: 1 for the best, 0 at the given percentile (rows below it go negative).
 
     NaN (hidden, absent, or not found by this arm) becomes the lowest value there is. A flat or empty arm becomes zeros: it says
-    nothing. Scaled sums beat reciprocal ranks here because how far ahead the best row is carries information.
+    nothing. Scores that differ by less than `least_span` are not stretched to the whole scale: in a pool of near-equal rows
+    the differences are noise. Scaled sums beat reciprocal ranks here because how far ahead the best row is carries information.
     """
     values = np.array(raw, dtype=np.float64)
     known = np.isfinite(values)
@@ -32,7 +33,7 @@ def scaled(raw: ArrayLike, *, floor_percentile: float = FLOOR_PERCENTILE) -> Sco
     span = float(values[known].max()) - low
     if span <= 1e-12:
         return np.zeros(values.shape)
-    out: Scores = (values - low) / span
+    out: Scores = (values - low) / max(span, least_span)
     out[~known] = out[known].min()
     return out
 

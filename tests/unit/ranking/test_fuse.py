@@ -21,6 +21,11 @@ def test_a_flat_arm_says_nothing() -> None:
     assert scaled([0.4, 0.4, 0.4]).tolist() == [0.0, 0.0, 0.0]
 
 
+def test_small_differences_are_not_stretched_to_the_whole_scale() -> None:
+    assert scaled([0.80, 0.81], floor_percentile=0, least_span=0.2).tolist() == pytest.approx([0.0, 0.05])
+    assert scaled([0.30, 0.80], floor_percentile=0, least_span=0.2).tolist() == pytest.approx([0.0, 1.0])
+
+
 def test_an_empty_arm_stays_empty() -> None:
     assert scaled([]).shape == (0,)
     assert hybrid([], []).shape == (0,)
