@@ -122,7 +122,10 @@ def test_the_month_asked_for_is_preferred() -> None:
 def test_the_day_asked_for_is_preferred_within_its_month() -> None:
     first = 1_677_628_800_000_000
     rows = [turn("we went hiking", 0, session=f"s{n}", at=first + n * DAY_S * 1_000_000) for n in range(9)]
-    assert ids(ask(reader_of(rows), "Who went hiking on 6 March 2023?", vector=None, k=1)) == ["m0005.1"]
+    hits = ask(reader_of(rows), "Who went hiking on 6 March 2023?", vector=None, k=9, explain=True)
+    said = {hit.id: round(hit.parts["date"] / recall_weights.ALL["date"], 3) for hit in hits}
+    assert hits[0].id == "m0005.1"
+    assert [said[f"m000{n}.1"] for n in range(9)] == [0.6, 0.6, 0.8, 0.8, 0.8, 1.2, 0.8, 0.8, 0.8]
 
 
 def test_a_word_used_for_the_same_thing_counts_less_than_the_word_itself() -> None:
