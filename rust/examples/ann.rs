@@ -151,13 +151,17 @@ fn main() -> Result<(), Failure> {
         let want = exact(allow);
         for ef in [64, 128] {
             let way = graph.strategy(&rows, allowed.count(), k, ef);
-            let (got, qps) =
-                measure(nq, |i| graph.search_auto(&rows, &prepared[i], k, ef, allow, &mut scratch));
-            writeln!(
-                out,
-                "keep {share:5} ef {ef:3} {way:?}  recall {:.4}  {qps:8.0} QPS",
-                recall(&got, &want)
-            )?;
+            let mut line = format!("keep {share:5} ef {ef:3}");
+            let mut row = |name: &str, one: &mut dyn FnMut(usize) -> Vec<Hit>| {
+                let (got, qps) = measure(nq, one);
+                line += &format!("  {name} {:.4} {qps:.0}", recall(&got, &want));
+            };
+            let q = &prepared;
+            row("direct", &mut |i| scan(&rows, &q[i], 0..n, k, allow));
+            row("two-hop", &mut |i| graph.search_two_hop(&rows, &q[i], k, ef, &allowed, &mut scratch));
+            row("plain", &mut |i| graph.search(&rows, &q[i], k, ef, allow, &mut scratch));
+            row("auto", &mut |i| graph.search_auto(&rows, &q[i], k, ef, allow, &mut scratch));
+            writeln!(out, "{line} ({way:?})")?;
         }
     }
     Ok(())
