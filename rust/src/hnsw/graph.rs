@@ -201,9 +201,13 @@ impl Graph {
         }
     }
 
-    /// Replaces the links of a node, at most as many as its layer allows; holds the node's lock.
+    /// Replaces the links of a node, at most as many as its layer allows; holds the node's lock. Nothing where there is
+    /// no such node (a damaged link named it).
     pub(super) fn store_links<const UPPER: bool>(&self, node: u32, links: &[Link]) {
         debug_assert!(links.len() <= self.width::<UPPER>());
+        if node as usize >= if UPPER { self.upper.rows() } else { self.ground.rows() } {
+            return;
+        }
         if UPPER {
             self.upper.row_u64(node as usize)[1..].store(links);
         } else {

@@ -99,23 +99,32 @@ impl Graph {
         }
         probe.distances(rows, &[entry.row], &mut d);
         let mut at = Place { node: entry.slot.unwrap_or(entry.row), row: entry.row, distance: d[0] };
-        let Some(_) = entry.slot else { return (level == 0).then_some(at) };
+        if entry.slot.is_none() {
+            return (level == 0).then_some(at);
+        }
         loop {
             let (row, now) = self.slot_header(at.node);
-            if row != at.row || now == 0 {
-                // Only a damaged file leads here; the row itself is still a fair start.
-                return (level == 0).then_some(Place { node: at.row, ..at });
-            }
             if now < level {
                 return None;
             }
             if now == level {
                 return Some(at);
             }
+            // Only a damaged file has slots that do not belong together; the row itself is still a fair start.
+            let damaged = Place { node: at.row, ..at };
+            if row != at.row {
+                return (level == 0).then_some(damaged);
+            }
             self.step_down::<true>(rows, probe, &mut at, batch);
-            at.node = if now == 1 { at.row } else { at.node.saturating_sub(1) };
+            let (row, now) = self.slot_header(at.node);
             if now == 1 {
-                return Some(at);
+                at.node = at.row;
+                return (level == 0).then_some(at);
+            }
+            let below = at.node.checked_sub(1).filter(|&s| now > 1 && self.slot_header(s) == (row, now - 1));
+            match below {
+                Some(slot) => at.node = slot,
+                None => return (level == 0).then_some(Place { node: at.row, ..at }),
             }
         }
     }

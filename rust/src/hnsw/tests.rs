@@ -1,10 +1,12 @@
 //! The graph against the exact scan, its invariants, and its behaviour under threads.
 
 use super::*;
-use crate::arena::Arena;
+use crate::arena::{Arena, Piece};
 use crate::flat::scan;
+use crate::io::{DiskStorage, MemoryStorage, OpenMode, Region, Storage};
 use kektordb_compute::{Codec, Dtype, Metric, Query};
 use proptest::prelude::*;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
@@ -471,13 +473,115 @@ fn the_same_rows_and_seed_give_the_same_graph() {
     assert_ne!(a.upper().bytes(), c.upper().bytes());
 }
 
+/// Writes the arenas into one file as a checkpoint does: each at a multiple of the alignment, cut into pieces.
+fn stored(
+    storage: &dyn Storage,
+    path: &Path,
+    g: &Graph,
+    damage: &[(usize, u8)],
+) -> (State, Vec<Piece>, Vec<Piece>) {
+    storage.create_dir(path.parent().unwrap()).unwrap();
+    let file = storage.open(path, OpenMode::CreateNew).unwrap();
+    let (mut at, mut out) = (0u64, [Vec::new(), Vec::new()]);
+    for (arena, pieces) in [g.ground(), g.upper()].into_iter().zip(&mut out) {
+        let mut bytes = arena.bytes().to_vec();
+        let n = bytes.len().max(1);
+        for &(i, b) in damage {
+            bytes.get_mut(i % n).into_iter().for_each(|x| *x ^= b);
+        }
+        let mut start = 0;
+        for part in bytes.chunks(Region::ALIGN * 3) {
+            file.write_at(at, part).unwrap();
+            pieces.push(Piece { file: file.clone(), offset: at, start, len: part.len() as u64 });
+            start += part.len() as u64;
+            at = (at + part.len() as u64).next_multiple_of(Region::ALIGN as u64);
+        }
+    }
+    let [ground, upper] = out;
+    (State::from_bytes(&g.state().to_bytes()).unwrap(), ground, upper)
+}
+
+#[test]
+fn reopened_from_its_bytes_it_gives_the_same_answers_and_grows_on() {
+    let w = World::random(24, Metric::Cosine, Dtype::F32, 3000, 12);
+    let (rows, mut s) = (w.rows(), Scratch::new());
+    let mut g = Graph::new(Params::new(8, 60)).unwrap();
+    g.grow_to(2000).unwrap();
+    g.insert_range(&rows, 0, 2000, 2);
+    let dir = tempfile::tempdir().unwrap();
+    let stores: [(&dyn Storage, PathBuf); 2] = [
+        (&MemoryStorage::new(), PathBuf::from("/db/graph")),
+        (&DiskStorage::new(), dir.path().join("graph")),
+    ];
+    for (storage, path) in stores {
+        let (state, ground, upper) = stored(storage, &path, &g, &[]);
+        assert_eq!(state, g.state());
+        let mut again = Graph::open(*g.params(), &state, &ground, &upper).unwrap();
+        assert_eq!(again.linked(), 2000);
+        let mut r = Random(25);
+        for _ in 0..30 {
+            let q = w.codec.query(&r.vector(12));
+            let (a, b) = (
+                g.search(&rows.first(2000), &q, 10, 50, Allow::All, &mut s),
+                again.search(&rows.first(2000), &q, 10, 50, Allow::All, &mut s),
+            );
+            assert_eq!(a, b);
+        }
+        again.grow_to(3000).unwrap();
+        again.insert_range(&rows, 2000, 3000, 2);
+        assert_sound(&again);
+        let queries: Vec<_> = (0..30).map(|_| r.vector(12)).collect();
+        assert!(mean_recall(&w, &again, &queries, 10, 80, Allow::All) >= 0.97);
+        let wrong = Graph::open(Params::new(12, 60), &state, &ground, &upper);
+        assert!(wrong.unwrap_err().to_string().contains("built with m 8"));
+        assert!(Graph::open(*g.params(), &state, &ground[1..], &upper).is_err());
+        for bad in [State { entry: u64::MAX, ..state }, State { linked: 2001, ..state }] {
+            assert!(Graph::open(*g.params(), &bad, &ground, &upper).is_err());
+        }
+    }
+    assert!(State::from_bytes(&[0; State::BYTES]).is_none());
+    assert!(State::from_bytes(b"short").is_none());
+}
+
+#[test]
+fn damaged_links_never_lead_to_a_row_that_is_not_there() {
+    let w = World::random(26, Metric::L2, Dtype::F32, 600, 8);
+    let g = w.graph(Params::new(4, 40));
+    let (rows, mut s) = (w.rows(), Scratch::new());
+    let storage = MemoryStorage::new();
+    let mut r = Random(27);
+    for round in 0..60 {
+        let hits = 1 << (round % 14);
+        let damage: Vec<_> = (0..hits).map(|_| (r.next() as usize, r.next() as u8)).collect();
+        let path = PathBuf::from(format!("/db/graph{round}"));
+        let (state, ground, upper) = stored(&storage, &path, &g, &damage);
+        let bad = Graph::open(*g.params(), &state, &ground, &upper).unwrap();
+        let bits = BitSet::from_rows(600, (0..600).step_by(3));
+        for allow in [Allow::All, Allow::Bits(&bits)] {
+            let q = w.codec.query(&r.vector(8));
+            let found = bad.search_auto(&rows, &q, 10, 40, allow, &mut s);
+            assert_eq!(found.len(), 10);
+            assert_legal(&rows, &q, &found, allow);
+            bad.search(&rows, &q, 10, 40, allow, &mut s);
+            bad.search_two_hop(&rows, &q, 10, 40, &bits, &mut s);
+        }
+        bad.check();
+        bad.insert(&rows, 5, &mut s);
+        let mut cursor = RepairCursor::new();
+        while !cursor.is_done() {
+            bad.repair(&rows, &bits, &mut cursor, 1000, &mut s);
+        }
+    }
+}
+
 #[test]
 fn equal_vectors_hide_no_row_from_a_walk_of_full_width() {
     proptest!(ProptestConfig::with_cases(40), |(
         seed in any::<u64>(),
         n in 1usize..300,
         distinct in 1usize..40,
-        metric in prop::sample::select(&METRICS[..]),
+        // Not dot: there a twin may be far from its twin, and nothing is near a short vector.
+        metric in prop::sample::select(&[Metric::Cosine, Metric::L2][..]),
         dtype in prop::sample::select(&DTYPES[..]),
     )| {
         let mut r = Random(seed);
