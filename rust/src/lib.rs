@@ -11,5 +11,9 @@ pub mod ids;
 pub mod io;
 pub mod limits;
 pub mod log;
+pub mod props;
+#[cfg(feature = "python")]
+mod py;
 pub mod store;
+pub mod text;
 pub mod view;

@@ -98,6 +98,11 @@ impl Arena {
         unsafe { self.region.base().add(row * self.stride) }
     }
 
+    /// Address of row 0. Valid until the arena grows or drops.
+    pub fn base_ptr(&self) -> *const u8 {
+        self.region.base()
+    }
+
     /// One row's bytes. Panics past the end.
     #[inline]
     pub fn row(&self, row: usize) -> &[u8] {

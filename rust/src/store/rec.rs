@@ -67,7 +67,8 @@ impl Rec {
         }
         out[32..40].copy_from_slice(&self.id_off.to_le_bytes());
         out[40..48].copy_from_slice(&self.payload_off.to_le_bytes());
-        let words = [self.id_len, self.payload_len, self.prev, self.norm.to_bits(), s.user, s.agent, s.session];
+        let words =
+            [self.id_len, self.payload_len, self.prev, self.norm.to_bits(), s.user, s.agent, s.session];
         for (i, v) in words.into_iter().enumerate() {
             out[48 + i * 4..52 + i * 4].copy_from_slice(&v.to_le_bytes());
         }

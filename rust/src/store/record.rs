@@ -235,9 +235,7 @@ fn decode_op(r: &mut Cursor) -> Result<Op> {
             Op::Put { cid, id, vector, payload, stamps }
         }
         4 => Op::Close { cid: r.u32()?, id: r.str()?, end_life: r.coded(Life::from_u8, "life")? },
-        5 => {
-            Op::SetPayload { cid: r.u32()?, id: r.str()?, merge: r.bool()?, payload: r.bytes()?.to_vec() }
-        }
+        5 => Op::SetPayload { cid: r.u32()?, id: r.str()?, merge: r.bool()?, payload: r.bytes()?.to_vec() },
         6 => Op::KvSet { namespace: r.str()?, key: r.str()?, value: r.bytes()?.to_vec() },
         7 => Op::KvDelete { namespace: r.str()?, key: r.str()? },
         n => return Err(r.bad(format!("operation tag {n}"))),
@@ -258,7 +256,8 @@ impl<'a> Cursor<'a> {
 
     fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         let end = self.at.checked_add(n).filter(|&e| e <= self.bytes.len());
-        let end = end.ok_or_else(|| self.bad(format!("{n} bytes wanted, {} left", self.bytes.len() - self.at)))?;
+        let end =
+            end.ok_or_else(|| self.bad(format!("{n} bytes wanted, {} left", self.bytes.len() - self.at)))?;
         let s = &self.bytes[self.at..end];
         self.at = end;
         Ok(s)

@@ -3,7 +3,7 @@
 //! Promise: [`ViewIndex::allow`] equals `{row | visible(row, view, now)}` for every view. Cost: the usual view is one copy
 //! of the current set and an AND per set scope part; windowed rows are checked one by one; any other view is a scan.
 
-use super::rule::{Belief, Life, NameId, Stamps, Trust, View, visible};
+use super::rule::{Belief, Life, NameId, Stamps, View, visible};
 use crate::error::{Error, Result};
 use crate::ids::{EVER, FOREVER, Micros, RowId};
 use roaring::RoaringBitmap;
@@ -156,7 +156,8 @@ impl ViewIndex {
     /// What [`write`](Self::write) wrote. `None` where the bytes are not of that form.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut at = bytes;
-        let mut v = ViewIndex { current: take_set(&mut at)?, windowed: take_set(&mut at)?, ..Default::default() };
+        let mut v =
+            ViewIndex { current: take_set(&mut at)?, windowed: take_set(&mut at)?, ..Default::default() };
         for b in v.scoped.iter_mut().chain(&mut v.trust) {
             *b = take_set(&mut at)?;
         }
@@ -191,7 +192,7 @@ fn take_set(at: &mut &[u8]) -> Option<RoaringBitmap> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rule::{LifeSet, Principal};
+    use super::super::rule::{LifeSet, Principal, Trust};
     use super::*;
     use proptest::prelude::*;
 
@@ -202,23 +203,25 @@ mod tests {
             (0u32..3, 0u32..3, 0u32..3),
             (1u8..9, 0u8..9, 0u8..4, 0u8..5, proptest::bool::weighted(0.1)),
         )
-            .prop_map(|((tx_from, tx_to), (valid_from, valid_to), (user, agent, session), (l, e, b, t, stale))| {
-                Stamps {
-                    tx_from,
-                    tx_to,
-                    valid_from,
-                    valid_to,
-                    user,
-                    agent,
-                    session,
-                    life: if l > 4 { Life::Active } else { Life::from_u8(l).unwrap() },
-                    // A record never ends as active.
-                    end_life: Life::from_u8(if e == 1 { 0 } else { e }).unwrap(),
-                    belief: Belief::from_u8(b).unwrap(),
-                    trust: Trust::from_u8(t).unwrap(),
-                    stale,
-                }
-            })
+            .prop_map(
+                |((tx_from, tx_to), (valid_from, valid_to), (user, agent, session), (l, e, b, t, stale))| {
+                    Stamps {
+                        tx_from,
+                        tx_to,
+                        valid_from,
+                        valid_to,
+                        user,
+                        agent,
+                        session,
+                        life: if l > 4 { Life::Active } else { Life::from_u8(l).unwrap() },
+                        // A record never ends as active.
+                        end_life: Life::from_u8(if e == 1 { 0 } else { e }).unwrap(),
+                        belief: Belief::from_u8(b).unwrap(),
+                        trust: Trust::from_u8(t).unwrap(),
+                        stale,
+                    }
+                },
+            )
     }
 
     fn view() -> impl Strategy<Value = View> {
