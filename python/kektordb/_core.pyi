@@ -1,4 +1,4 @@
-"""Stub and manual of the extension module. Errors are those of `kektordb.errors`; every call releases the GIL while it works."""
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,14 +7,14 @@ __version__: str
 cpu: str
 """Kernels in force: "avx512", "avx2", "neon" or "scalar"; KEKTORDB_CPU forces one."""
 
-_Stamps = tuple[
+_Stamps: TypeAlias = tuple[
     tuple[int, int, int, bool],
     tuple[int, int],
     tuple[str | None, str | None, str | None],
     tuple[int, int, int],
 ]
-_Row = tuple[str, str | None, NDArray[np.float32] | None, _Stamps]
-_View = tuple[
+_Row: TypeAlias = tuple[str, str | None, NDArray[np.float32] | None, _Stamps]
+_View: TypeAlias = tuple[
     tuple[str | None, str | None, str | None] | None,
     int | None,
     int | None,
@@ -27,8 +27,6 @@ _View = tuple[
 ]
 
 class Tx:
-    """Changes that wait for a commit."""
-
     def kv_set(self, namespace: str, key: str, value: bytes) -> None: ...
     def kv_delete(self, namespace: str, key: str) -> None: ...
     def __len__(self) -> int: ...
@@ -43,8 +41,6 @@ class Hits:
     def parts(self) -> list[dict[str, float]]: ...
 
 class Store:
-    """An open database; safe to share between threads."""
-
     @staticmethod
     def open(path: str | None, options: str) -> Store: ...
     def close(self) -> None: ...
@@ -134,9 +130,7 @@ class Store:
     def dense_scores(
         self, collection: str, view: _View | None, vector: NDArray[np.float32], ids: list[str]
     ) -> NDArray[np.float32]: ...
-    def text_scores(
-        self, collection: str, view: _View | None, text: str, ids: list[str]
-    ) -> NDArray[np.float32]: ...
+    def text_scores(self, collection: str, view: _View | None, text: str, ids: list[str]) -> NDArray[np.float32]: ...
     def explain_text(self, collection: str, view: _View | None, text: str, row: int) -> str: ...
 
 def verify(path: str) -> list[str]: ...

@@ -54,7 +54,8 @@ class Collection:
 
     @property
     def language(self) -> str | None:
-        return self._spec["language"]
+        language: str | None = self._spec["language"]
+        return language
 
     @property
     def meta(self) -> Mapping[str, Json]:
@@ -108,9 +109,7 @@ class Collection:
 
     # -- reads
 
-    def get(
-        self, ids: Sequence[str] | str, *, include: Sequence[str] = ("payload",)
-    ) -> list[Row | None]:
+    def get(self, ids: Sequence[str] | str, *, include: Sequence[str] = ("payload",)) -> list[Row | None]:
         """One entry per id in the order asked, None where there is none. include: "payload", "vector"."""
         payload, vec = included(include)
         with door.utf8():

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from kektordb import _native
 from kektordb.engine import door
@@ -164,7 +164,7 @@ class Database:
         """Syncs, writes a checkpoint if anything changed, gives the lock back. A second call does nothing."""
         self._store.close()
 
-    def __enter__(self) -> Database:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -272,6 +272,10 @@ def open_database(
         "salvage": recovery == "salvage",
         "sync_interval_ms": s.log.sync_interval_ms,
         "segment_bytes": s.log.segment_bytes,
+        "checkpoint_log_bytes": s.log.checkpoint_bytes,
+        "tail_rows_max": s.index.tail_rows_max,
+        "link_threads": s.index.link_threads,
+        "verify_open_bytes": s.open.verify_bytes,
     }
     with door.utf8():
         store = _native.Store.open(where, json.dumps(options))

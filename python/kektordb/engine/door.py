@@ -23,9 +23,7 @@ def ids_of(ids: Sequence[str] | str) -> list[str]:
     out = list(ids)
     for i, one in enumerate(out):
         if not isinstance(one, str):
-            raise InvalidArgumentError(
-                f"id {i} is a {type(one).__name__}: {one!r}", hint="ids are text; use str(...)"
-            )
+            raise InvalidArgumentError(f"id {i} is a {type(one).__name__}: {one!r}", hint="ids are text; use str(...)")
     return out
 
 
@@ -33,9 +31,7 @@ def distinct(ids: list[str]) -> list[str]:
     if len(set(ids)) != len(ids):
         seen: set[str] = set()
         twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
-        raise InvalidArgumentError(
-            f"id {twice!r} stands twice in one call", hint="each id may be given once a call"
-        )
+        raise InvalidArgumentError(f"id {twice!r} stands twice in one call", hint="each id may be given once a call")
     return ids
 
 
@@ -79,9 +75,7 @@ def numbers(value: object, what: str) -> NDArray[Any]:
     except (ValueError, TypeError) as e:
         raise InvalidArgumentError(f"{what} are not an array: {e}", hint="rows must have one length") from e
     if a.dtype.kind not in "fiu":
-        raise DtypeError(
-            f"{what} have dtype {a.dtype}", hint="give float32 (other real numbers are converted)"
-        )
+        raise DtypeError(f"{what} have dtype {a.dtype}", hint="give float32 (other real numbers are converted)")
     return a
 
 
@@ -101,7 +95,9 @@ def payload_text(payload: Mapping[str, Json] | None) -> str:
             separators=(",", ":"),
         )
     except ValueError as e:
-        raise InvalidArgumentError(f"payload holds what JSON cannot: {e}", hint="NaN and infinity have no JSON form") from e
+        raise InvalidArgumentError(
+            f"payload holds what JSON cannot: {e}", hint="NaN and infinity have no JSON form"
+        ) from e
     except TypeError as e:
         raise InvalidArgumentError(
             f"payload holds what JSON cannot: {e}", hint="convert it to text, numbers, lists or mappings"

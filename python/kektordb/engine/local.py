@@ -67,9 +67,7 @@ class LocalReader:
         return list(Hits(core, explain=explain))
 
     def dense_scores(self, vector: Vector, ids: Sequence[str]) -> Vector:
-        return self._store.dense_scores(
-            self._collection, self._arg, door.vector(vector, dim=self._dim), list(ids)
-        )
+        return self._store.dense_scores(self._collection, self._arg, door.vector(vector, dim=self._dim), list(ids))
 
     def text_scores(self, text: str, ids: Sequence[str]) -> Vector:
         with door.utf8():
