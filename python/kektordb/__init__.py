@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Database", "F", "HnswParams", "KektorError", "Principal", "Settings", "__version__", "open", "verify"]
 
 
-def open(
+def open(  # noqa: A001 - the name that users expect
     path: str | os.PathLike[str],
     *,
     settings: Settings | None = None,

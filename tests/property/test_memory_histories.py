@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,8 +15,6 @@ from kektordb.errors import InvalidArgumentError, TransitionError
 from kektordb.memory import MemoryStore
 from kektordb.model.view import Principal
 from kektordb.testing import FakeClock, FakeEmbedder, NaiveStore
-
-pytest.importorskip("kektordb.filters")
 
 YEARS = range(2000, 2011)
 LAST = YEARS[-1]

@@ -14,8 +14,6 @@ from kektordb.memory import MemoryStore
 from kektordb.model.view import Principal
 from kektordb.testing import FakeClock, FakeEmbedder, NaiveStore
 
-pytest.importorskip("kektordb.filters")
-
 RIGHTS = frozenset({"read", "write", "evolve", "retract", "review", "share"})
 USERS, AGENTS, SESSIONS = (None, "u1", "u2"), (None, "a1", "a2"), (None, "s1")
 

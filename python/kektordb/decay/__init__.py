@@ -62,4 +62,4 @@ def factor(model: str, age_s: float, accesses: int, half_life_s: float) -> float
 
 
 def _bounded(x: float) -> float:
-    return min(1.0, max(0.0, x)) if x == x else 1.0
+    return 1.0 if math.isnan(x) else min(1.0, max(0.0, x))

@@ -72,8 +72,8 @@ class Hits(Sequence[Hit]):
     def __iter__(self) -> Iterator[Hit]:
         parts: list[Any] = self.parts if self._explain else [{}] * len(self)
         columns = zip(self.ids, self.scores.tolist(), self.distances.tolist(), self.payloads, parts, strict=True)
-        for id, score, distance, payload, part in columns:
-            yield Hit(id=id, score=score, distance=distance, payload=payload, parts=part)
+        for row_id, score, distance, payload, part in columns:
+            yield Hit(id=row_id, score=score, distance=distance, payload=payload, parts=part)
 
     def __repr__(self) -> str:
         head = ", ".join(f"{i!r}: {s:.4g}" for i, s in zip(self.ids[:5], self.scores[:5], strict=True))

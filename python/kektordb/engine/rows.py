@@ -10,10 +10,10 @@ from kektordb.model.view import Belief, Life, Scope, Stamps, Trust
 
 
 def row_of(raw: Any) -> Row:
-    id, payload, vector, (states, valid, scope, times) = raw
+    row_id, payload, vector, (states, valid, scope, times) = raw
     life, belief, trust, stale = states
     return Row(
-        id=id,
+        id=row_id,
         payload=None if payload is None else (json.loads(payload) if payload else {}),
         vector=vector,
         stamps=Stamps(

@@ -121,7 +121,7 @@ def _nfc(text: str) -> str:
 
 
 def _like(pattern: str) -> re.Pattern[str]:
-    out, it = [], iter(pattern)
-    for c in it:
-        out.append({"%": ".*", "_": "."}.get(c) or re.escape(next(it, "\\") if c == "\\" else c))
-    return re.compile("".join(out), re.DOTALL)
+    it = iter(pattern)
+    wild = {"%": ".*", "_": "."}
+    parts = [wild.get(c) or re.escape(next(it, "\\") if c == "\\" else c) for c in it]
+    return re.compile("".join(parts), re.DOTALL)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kektordb.engine.protocol import Json
+from kektordb.filters import F, evaluate, parse
 
 Tree = Any
 """A node of the filter language's tree."""
 
 
-def _filters() -> Any:
-    return importlib.import_module("kektordb.filters")
-
-
 def tree_of(filter: object) -> Tree | None:
     """A user's filter, as text or as a tree."""
-    return _filters().parse(filter) if isinstance(filter, str) else filter
+    return parse(filter) if isinstance(filter, str) else filter
 
 
 def every(filters: Iterable[Tree | None]) -> Tree | None:
@@ -31,19 +27,19 @@ def every(filters: Iterable[Tree | None]) -> Tree | None:
 
 
 def one_of(field: str, values: Iterable[str | int]) -> Tree:
-    return _filters().F[field].in_(list(values))
+    return F[field].in_(list(values))
 
 
 def has_element(field: str, value: str) -> Tree:
-    return _filters().F[field].contains(value)
+    return F[field].contains(value)
 
 
 def superseded_or_valid(now: int) -> Tree:
     """Of rows whose time is ignored: those that a later version ended, and those that hold now."""
-    begun = ~_filters().F["valid_from"].exists() | (_filters().F["valid_from"] <= now)
-    lasting = ~_filters().F["valid_to"].exists() | (_filters().F["valid_to"] > now)
-    return _filters().F["superseded_by"].exists() | (begun & lasting)
+    begun = ~F["valid_from"].exists() | (F["valid_from"] <= now)
+    lasting = ~F["valid_to"].exists() | (F["valid_to"] > now)
+    return F["superseded_by"].exists() | (begun & lasting)
 
 
 def holds(tree: Tree, payload: Mapping[str, Json]) -> bool:
-    return bool(_filters().evaluate(tree, payload))
+    return bool(evaluate(tree, payload))

@@ -5,15 +5,14 @@ What is hidden and what is absent are told apart by nothing: both are NotFoundEr
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from kektordb.engine.protocol import Json, Reader, Row
 from kektordb.errors import NotFoundError
 from kektordb.memory import limits, rows, trees
 from kektordb.memory.ids import parse_id, version_id
 from kektordb.memory.lens import EVERY_LIFE, REVIEWED, Lens, everything
+from kektordb.memory.recall import recall
 from kektordb.memory.rights import require
 from kektordb.memory.shelf import Shelf
 from kektordb.memory.time import MomentLike, parse_moment
@@ -102,7 +101,7 @@ class MemoryView:
         lens = self._lens.ask(include=include, as_of=as_of, valid_at=valid_at, min_trust=min_trust)
         vector = self._shelf.embed_query(query) if isinstance(query, str) and query.strip() else None
         reader = self._shelf.reader(lens.view)
-        hits: list[Any] = importlib.import_module("kektordb.memory.recall").recall(
+        hits = recall(
             reader,
             query,
             vector,

@@ -10,7 +10,6 @@ or closed after it. Cost: every read is O(rows).
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import threading
@@ -366,9 +365,10 @@ class NaiveReader:
         rows = sorted(self._rows.values(), key=lambda row: row.id)
         if filter is None:
             return rows
-        filters = importlib.import_module("kektordb.filters")
-        tree = filters.parse(filter) if isinstance(filter, str) else filter
-        return [row for row in rows if filters.evaluate(tree, row.payload or {})]
+        from kektordb.filters import evaluate, parse
+
+        tree = parse(filter) if isinstance(filter, str) else filter
+        return [row for row in rows if evaluate(tree, row.payload or {})]
 
 
 def _as_known(row: Row, now: int) -> Row | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +10,6 @@ import pytest
 from kektordb.memory import MemoryStore
 from kektordb.model.view import Principal
 from kektordb.testing import FakeClock, FakeEmbedder, NaiveStore
-
-if importlib.util.find_spec("kektordb.filters") is None:
-    collect_ignore_glob = ["test_*.py"]
 
 EVERY_RIGHT = frozenset(
     {"read", "write", "evolve", "retract", "review", "override", "share", "export", "erase", "admin"}
