@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import random
 from pathlib import Path
@@ -19,20 +20,19 @@ SEED = int(os.environ.get("KEKTORDB_TEST_SEED", "") or random.SystemRandom().ran
 
 
 def pytest_report_header() -> list[str]:
-    import kektordb
-
-    return [f"kektordb under test: {_home(kektordb)}", f"KEKTORDB_TEST_SEED={SEED}"]
+    return [f"kektordb under test: {_home()}", f"KEKTORDB_TEST_SEED={SEED}"]
 
 
 def pytest_sessionstart() -> None:
-    import kektordb
-
-    if os.environ.get("KEKTORDB_TEST_INSTALLED") == "1" and ROOT / "python" in _home(kektordb).parents:
-        pytest.exit(f"the source tree is under test ({_home(kektordb)}), wanted the installed wheel", returncode=3)
+    if os.environ.get("KEKTORDB_TEST_INSTALLED") == "1" and ROOT / "python" in _home().parents:
+        pytest.exit(f"the source tree is under test ({_home()}), wanted the installed wheel", returncode=3)
 
 
-def _home(package: object) -> Path:
-    return Path(next(iter(package.__path__))).resolve()  # type: ignore[attr-defined]
+def _home() -> Path:
+    found = importlib.util.find_spec("kektordb")
+    if found is None or not found.submodule_search_locations:
+        pytest.exit("kektordb is not installed here: run make test", returncode=3)
+    return Path(found.submodule_search_locations[0]).resolve()
 
 
 @pytest.fixture

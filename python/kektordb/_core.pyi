@@ -1,5 +1,7 @@
 from typing import TypeAlias
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kektordb
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import kektordb
 from kektordb.engine.local import LocalStore
 from kektordb.errors import KektorError
 from kektordb.model.view import EVER, FOREVER, Belief, Life, Principal, Scope, Stamps, Trust, View
