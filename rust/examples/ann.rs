@@ -8,7 +8,7 @@
 use kektordb_compute::{Codec, Dtype, Metric};
 use kektordb_core::arena::Arena;
 use kektordb_core::flat::{Allow, BitSet, Hit, Rows, scan};
-use kektordb_core::hnsw::{Graph, Params, Scratch};
+use kektordb_core::hnsw::{Graph, Params, RepairCursor, Scratch};
 use std::collections::HashMap;
 use std::io::Write;
 use std::time::Instant;
@@ -163,6 +163,33 @@ fn main() -> Result<(), Failure> {
             row("auto", &mut |i| graph.search_auto(&rows, &q[i], k, ef, allow, &mut scratch));
             writeln!(out, "{line} ({way:?})")?;
         }
+    }
+    for share in list("delete", "")? {
+        let deleted = BitSet::from_rows(n, (0..n as u32).filter(|&r| coin(r) < share));
+        let mut live = BitSet::full(n);
+        live.subtract(&deleted);
+        let want = exact(Allow::Bits(&live));
+        let (t, mut cursor) = (Instant::now(), RepairCursor::new());
+        while !cursor.is_done() {
+            graph.repair(&rows, &deleted, &mut cursor, 1000, &mut scratch);
+        }
+        let took = t.elapsed().as_secs_f64();
+        writeln!(
+            out,
+            "deleted {share}: repaired in {took:.2} s, {} of {} reachable",
+            graph.check().reachable,
+            live.count()
+        )?;
+        for ef in list("ef", "64")? {
+            let (got, qps) =
+                measure(nq, |i| graph.search(&rows, &prepared[i], k, ef as usize, Allow::All, &mut scratch));
+            writeln!(out, "  ef {ef:4}  recall {:.4}  {qps:8.0} QPS", recall(&got, &want))?;
+        }
+        let t = Instant::now();
+        for row in deleted.iter() {
+            graph.insert(&rows, row, &mut scratch);
+        }
+        writeln!(out, "  linked again in {:.2} s on one thread", t.elapsed().as_secs_f64())?;
     }
     Ok(())
 }

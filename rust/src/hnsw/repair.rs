@@ -16,7 +16,7 @@ use crate::ids::RowId;
 /// Deleted nodes that one repair looks through for live ones.
 const LOOK_THROUGH: usize = 128;
 /// Candidates that suffice for a new list, as a multiple of its width.
-const ENOUGH: usize = 4;
+const ENOUGH: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
