@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -109,13 +110,7 @@ def _file_layers() -> list[tuple[str, Mapping[str, Any]]]:
         if not path.is_file():
             raise InvalidArgumentError(f"KEKTORDB_CONFIG names {path}, which is no file")
     else:
-        # The folder is looked up by hand first: the library costs more than the look.
-        home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-        path = Path(home) / "kektordb" / "config.toml"
-        if os.name != "posix" or not path.is_file():
-            import platformdirs
-
-            path = Path(platformdirs.user_config_dir("kektordb", appauthor=False)) / "config.toml"
+        path = _user_config()
         if not path.is_file():
             return []
     import tomllib
@@ -125,6 +120,16 @@ def _file_layers() -> list[tuple[str, Mapping[str, Any]]]:
             return [(str(path), tomllib.load(f))]
     except tomllib.TOMLDecodeError as e:
         raise InvalidArgumentError(f"{path} is not TOML: {e}") from e
+
+
+def _user_config() -> Path:
+    if sys.platform == "linux":
+        # By hand: the library that knows every system costs more than all the rest of opening.
+        home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        return Path(home) / "kektordb" / "config.toml"
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir("kektordb", appauthor=False)) / "config.toml"
 
 
 def _environment() -> dict[str, dict[str, Any]]:
