@@ -133,7 +133,9 @@ def recall(
     query: Annotated[str, typer.Argument(help="A question or words.")],
     k: Annotated[int, typer.Option("-k", "--limit", help="Most hits.")] = 5,
     layer: Annotated[list[str] | None, typer.Option("--layer", help="Only these layers.")] = None,
-    where: Annotated[str | None, typer.Option("--filter", help="Filter language, e.g. \"tags CONTAINS 'work'\".")] = None,
+    where: Annotated[
+        str | None, typer.Option("--filter", help="Filter language, e.g. \"tags CONTAINS 'work'\".")
+    ] = None,
     as_of: Annotated[str | None, typer.Option(help="What was known at that moment.")] = None,
     valid_at: Annotated[str | None, typer.Option(help="What was true at that moment.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Fit the hits into this many tokens.")] = None,
@@ -212,7 +214,9 @@ def history(
 def evolve(
     id: Annotated[str, typer.Argument(help="The memory that changed.")],
     text: Annotated[str, typer.Argument(help="How it reads now.")],
-    since: Annotated[str | None, typer.Option("--since", help="The world changed then; without it the old one was wrong.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="The world changed then; without it the old one was wrong.")
+    ] = None,
     reason: Annotated[str, typer.Option(help="Why.")] = "",
     db: Db = None,
     name: Name = DEFAULT_MEMORY,

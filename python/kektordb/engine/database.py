@@ -41,6 +41,11 @@ class Database:
         # One for all memories: their handles share its lock and their access counts by it.
         self._local = LocalStore(self)
 
+    @property
+    def store(self) -> LocalStore:
+        """The engine as `engine.protocol.Store`: what memories build on."""
+        return self._local
+
     # -- collections
 
     def create_collection(

@@ -94,14 +94,18 @@ def plain_turn(item: Json) -> Turn | None:
     inner = item.get("message")
     if isinstance(inner, Mapping):
         item = {**item, **inner}
-    raw_role = item.get("role") or (item.get("author") or {}).get("role") if isinstance(
-        item.get("author"), Mapping
-    ) else item.get("role")
+    raw_role = (
+        item.get("role") or (item.get("author") or {}).get("role")
+        if isinstance(item.get("author"), Mapping)
+        else item.get("role")
+    )
     speaker = item.get("speaker") or item.get("name") or item.get("from") or item.get("sender") or raw_role
     text = text_of(item.get("text") if item.get("text") is not None else item.get("content", item.get("message")))
     if not isinstance(speaker, str) or not text:
         return None
-    stamp = next((item[k] for k in ("at", "timestamp", "created_at", "create_time", "time", "date") if item.get(k)), None)
+    stamp = next(
+        (item[k] for k in ("at", "timestamp", "created_at", "create_time", "time", "date") if item.get(k)), None
+    )
     caption = item.get("caption")
     return Turn(
         speaker=speaker,

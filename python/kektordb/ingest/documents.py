@@ -27,7 +27,7 @@ def plain(text: str) -> Iterator[Passage]:
 
 def markdown(text: str) -> Iterator[Passage]:
     """Sections by heading; fenced code stays whole where it fits. Front matter is left out."""
-    text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.S)
+    text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
     path: list[str] = []
     blocks: list[str] = []
     lines: list[str] = []
