@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Database", "F", "HnswParams", "KektorError", "Principal", "Settings", "__version__", "open", "verify"]
 
 
-def open(  # noqa: A001 - the name that users expect
+def open(
     path: str | os.PathLike[str],
     *,
     settings: Settings | None = None,
@@ -54,3 +54,8 @@ def __getattr__(name: str) -> object:
 
         return Settings
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    # a shell completes the lazy names too
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-from typing import TypeAlias
+"""Stub and manual of the extension module. Errors are those of `kektordb.errors`; every call releases the GIL while it works."""
 
 from typing import TypeAlias
 

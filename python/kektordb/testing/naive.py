@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 
@@ -365,9 +366,9 @@ class NaiveReader:
         rows = sorted(self._rows.values(), key=lambda row: row.id)
         if filter is None:
             return rows
-        from kektordb.filters import evaluate, parse
+        from kektordb.filters import Node, evaluate, parse
 
-        tree = parse(filter) if isinstance(filter, str) else filter
+        tree = parse(filter) if isinstance(filter, str) else cast(Node, filter)
         return [row for row in rows if evaluate(tree, row.payload or {})]
 
 
