@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from sys import platform as _platform
 from typing import Any
 
 from kektordb.errors import InvalidArgumentError, UnknownSettingError
@@ -40,6 +40,8 @@ class OpenSettings:
     verify_bytes: int = 64 << 20
     """Contents of files up to this total are checked at opening; `kektordb verify` checks all."""
 
+
+platform: str = _platform
 
 GROUPS: Mapping[str, type] = {
     "log": LogSettings,
@@ -123,13 +125,13 @@ def _file_layers() -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def _user_config() -> Path:
-    if sys.platform == "linux":
-        # By hand: the library that knows every system costs more than all the rest of opening.
-        home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-        return Path(home) / "kektordb" / "config.toml"
-    import platformdirs
+    if platform != "linux":
+        import platformdirs
 
-    return Path(platformdirs.user_config_dir("kektordb", appauthor=False)) / "config.toml"
+        return Path(platformdirs.user_config_dir("kektordb", appauthor=False)) / "config.toml"
+    # By hand: the library that knows every system costs more than all the rest of opening.
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return Path(home) / "kektordb" / "config.toml"
 
 
 def _environment() -> dict[str, dict[str, Any]]:

@@ -63,11 +63,15 @@ def show_json(value: object) -> None:
     print(json.dumps(value, ensure_ascii=False, default=str, indent=2))
 
 
+def _no_bar(done: int, total: int | None = None) -> None:
+    del done, total
+
+
 @contextmanager
 def progress(description: str, *, total: int | None, quiet: bool) -> Iterator[Any]:
     """A bar on stderr; the value is called with how many steps were done."""
     if quiet or not sys.stderr.isatty():
-        yield lambda done, total=None: None
+        yield _no_bar
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

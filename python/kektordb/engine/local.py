@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from kektordb.engine.hits import Hits
 from kektordb.engine.plan import plan_text
 from kektordb.engine.protocol import Hit, Json, Page, Row, Vector
 from kektordb.engine.rows import row_of
-from kektordb.errors import InvalidArgumentError
+from kektordb.errors import InvalidArgumentError, VersionConflictError
 from kektordb.model.view import Life, Stamps, View
 
 if TYPE_CHECKING:
@@ -177,3 +178,31 @@ class LocalStore:
 
     def now(self) -> int:
         return self._store.now()
+
+    def rebuild_vectors(
+        self,
+        collection: str,
+        *,
+        dim: int,
+        meta: Mapping[str, Json],
+        embed: Callable[[Sequence[Mapping[str, Json]]], Vector],
+        batch: int = 256,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> dict[Life, int]:
+        """See `engine.protocol.Maintenance`. What was staged survives an interruption; the switch is one log record."""
+        key = json.dumps(dict(meta), sort_keys=True)
+        while True:
+            rows, done, counts = self._store.staged(collection, key)
+            while done < rows:
+                texts = self._store.payloads(collection, done, batch)
+                payloads = [json.loads(t) if t else {} for t in texts]
+                vectors = door.matrix(embed(payloads), n=len(payloads), dim=dim)
+                self._store.stage_vectors(collection, done, key, vectors)
+                done += len(payloads)
+                if progress is not None:
+                    progress(done, rows)
+            try:
+                self._store.switch_vectors(collection)
+            except VersionConflictError:
+                continue  # rows came in meanwhile
+            return {life: counts[life] for life in Life if counts[life]}

@@ -180,7 +180,7 @@ def moment(stamp: Json) -> datetime | None:
             return None
         if isinstance(stamp, int | float):
             return datetime.fromtimestamp(stamp / 1000 if stamp > 1e11 else stamp, UTC)
-        at = datetime.fromisoformat(str(stamp).replace("Z", "+00:00"))
+        at = datetime.fromisoformat(str(stamp))
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return None

@@ -263,6 +263,52 @@ impl Store {
         tx.lock().expects.push(Expect::Kv(namespace, key, value));
     }
 
+    /// Payloads of rows from `start` on in any state, JSON texts: for embedding them anew.
+    fn payloads(&self, py: Python<'_>, collection: &str, start: u32, limit: usize) -> PyResult<Vec<String>> {
+        detached(py, || self.db.collection(collection)?.payloads(start, limit))
+    }
+
+    /// (rows, rows staged under this meta, records per life state).
+    fn staged(&self, py: Python<'_>, collection: &str, meta: &str) -> PyResult<(u32, u32, Vec<u64>)> {
+        let (rows, staged, counts) =
+            detached(py, || self.db.collection(collection)?.staged(meta.as_bytes()))?;
+        Ok((rows, staged, counts.to_vec()))
+    }
+
+    /// Stages vectors of rows from `start` on; durable when it returns.
+    fn stage_vectors(
+        &self,
+        py: Python<'_>,
+        collection: &str,
+        start: u32,
+        meta: &str,
+        vectors: PyReadonlyArray2<'_, f32>,
+    ) -> PyResult<()> {
+        let dim = vectors.shape()[1] as u32;
+        let all = vectors.as_slice().map_err(|e| PyTypeError::new_err(e.to_string()))?.to_vec();
+        detached(py, || {
+            let cid = self.db.collection_id(collection)?;
+            let meta = meta.as_bytes().to_vec();
+            let op = Op::StageVectors { cid, from: start, dim, meta, vectors: all };
+            let tx = Transaction { reason: "stage vectors".into(), ops: vec![op], ..Default::default() };
+            self.db.commit(tx, Durability::Sync).map(|_| ())
+        })
+    }
+
+    /// Puts the staged vectors in force; a conflict where rows were added meanwhile.
+    fn switch_vectors(&self, py: Python<'_>, collection: &str) -> PyResult<()> {
+        detached(py, || {
+            let cid = self.db.collection_id(collection)?;
+            let tx = Transaction {
+                reason: "switch vectors".into(),
+                ops: vec![Op::SwitchVectors { cid }],
+                expects: vec![Expect::Staged(cid)],
+                ..Default::default()
+            };
+            self.db.commit(tx, Durability::Sync).map(|_| ())
+        })
+    }
+
     fn kv_get(&self, py: Python<'_>, namespace: &str, key: &str) -> PyResult<Option<Vec<u8>>> {
         detached(py, || self.db.kv_get(namespace, key))
     }

@@ -12,6 +12,7 @@ use super::id_table::IdTable;
 use super::manifest::{CollectionFiles, Manifest};
 use super::rec::REC_BYTES;
 use super::record::{Op, Record};
+use super::restage::Stage;
 use super::spec::IndexKind;
 use crate::arena::{Arena, Piece};
 use crate::error::{Error, Result};
@@ -328,6 +329,12 @@ fn write_collection(
     for (n, set) in [("unlinked", &inner.unlinked), ("free", &inner.free), ("dead", &inner.dead)] {
         section(&mut blob, n, &|o| set.serialize_into(o).map_err(|e| Error::Internal(e.to_string())))?;
     }
+    if let Some(stage) = &inner.stage {
+        section(&mut blob, "stage", &|o| {
+            stage.write(o);
+            Ok(())
+        })?;
+    }
     if let Some(g) = &inner.graph {
         section(&mut blob, "graph", &|o| {
             o.extend_from_slice(&g.state().to_bytes());
@@ -478,6 +485,10 @@ fn load_collection(col: &Path, f: &CollectionFiles, open: &Open) -> Result<Colle
         free: set("free")?,
         dead: set("dead")?,
         heap_garbage: f.heap_garbage,
+        stage: match f.sections.contains_key("stage") {
+            true => Some(Stage::read(section("stage")?.as_ref()).ok_or_else(|| bad("stage"))?),
+            false => None,
+        },
         last_tx: f.last_tx,
         dense: Mutex::new(None),
     };

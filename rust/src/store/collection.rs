@@ -61,6 +61,8 @@ pub(super) struct Inner {
     pub dead: RoaringBitmap,
     /// Bytes of the heap that nothing names any more.
     pub heap_garbage: u64,
+    /// Vectors of another embedder, on their way in.
+    pub stage: Option<super::restage::Stage>,
     /// The last change, for readers that compare moments.
     pub last_tx: Micros,
     /// `view.current()` as a dense set, made when first asked for.
@@ -180,6 +182,7 @@ impl Collection {
             free: RoaringBitmap::new(),
             dead: RoaringBitmap::new(),
             heap_garbage: 0,
+            stage: None,
             last_tx: 0,
             dense: Mutex::new(None),
         };
@@ -272,6 +275,9 @@ impl Collection {
             prev: if self.spec.history { old.unwrap_or(NO_ROW) } else { NO_ROW },
             norm: row_bytes.norm,
         };
+        if let Some(s) = &mut inner.stage {
+            s.vectors.truncate(row as usize * s.dim);
+        }
         let at = row as u64 * row_bytes.bytes.len() as u64;
         inner.vectors_clean.fetch_min(at, Ordering::AcqRel);
         inner.vectors.row_mut(row as usize).copy_from_slice(&row_bytes.bytes);

@@ -81,6 +81,8 @@ pub enum Expect {
     Exists(CollectionId, String),
     Absent(CollectionId, String),
     CollectionAbsent(String),
+    /// Every row has a staged vector.
+    Staged(CollectionId),
     /// The key holds exactly this value; `None`: it is absent.
     Kv(String, String, Option<Vec<u8>>),
 }
@@ -479,6 +481,11 @@ impl Drop for Database {
     }
 }
 
+/// Operations that change which collections there are, or their shape: a group of their own.
+fn is_ddl(op: &Op) -> bool {
+    matches!(op, Op::CreateCollection { .. } | Op::DropCollection { .. } | Op::SwitchVectors { .. })
+}
+
 fn not_found(name: &str) -> Error {
     Error::NotFound { what: format!("collection {name:?}") }
 }
@@ -537,6 +544,10 @@ impl Shared {
                     check_id(id)?;
                     check_payload(payload)?;
                 }
+                Op::StageVectors { cid, dim, meta, vectors, .. } => {
+                    let c = by_id.get(cid).ok_or_else(|| not_found("dropped"))?;
+                    super::restage::check(c, *dim, meta, vectors)?;
+                }
                 Op::Close { end_life: Life::Active, .. } => {
                     return Err(Error::invalid("a closed record cannot be active", ""));
                 }
@@ -558,14 +569,13 @@ impl Shared {
         loop {
             let Some(ticket) = self.queue.lock().pop_front() else { break };
             let Some(mut tx) = ticket.tx.lock().take() else { continue };
-            let ddl =
-                tx.ops.iter().any(|o| matches!(o, Op::CreateCollection { .. } | Op::DropCollection { .. }));
+            let ddl = tx.ops.iter().any(is_ddl);
             let clash = ddl
                 || tx.expects.iter().any(|e| match e {
                     Expect::Open(c, id) | Expect::Exists(c, id) | Expect::Absent(c, id) => {
                         touched.contains(&(*c, id.clone()))
                     }
-                    Expect::CollectionAbsent(_) | Expect::Kv(..) => true,
+                    Expect::CollectionAbsent(_) | Expect::Staged(_) | Expect::Kv(..) => true,
                 });
             if (clash || bytes > 8 << 20) && !group.is_empty() {
                 *ticket.tx.lock() = Some(tx);
@@ -652,6 +662,15 @@ impl Shared {
                         return Err(Error::AlreadyExists { what: format!("collection {name:?}") });
                     }
                 }
+                Expect::Staged(cid) => {
+                    let c = self.by_id.read().get(cid).cloned().ok_or_else(|| not_found("dropped"))?;
+                    let inner = c.inner.read();
+                    if inner.stage.as_ref().is_none_or(|s| s.rows() != inner.rows()) {
+                        return Err(Error::VersionConflict {
+                            message: "rows were added that have no staged vector yet".into(),
+                        });
+                    }
+                }
                 Expect::Kv(namespace, key, want) => {
                     let kv = self.kv.read();
                     if kv.get(&(namespace.clone(), key.clone())) != want.as_ref() {
@@ -687,6 +706,8 @@ impl Shared {
                 Op::Put { cid, .. }
                 | Op::Close { cid, .. }
                 | Op::SetPayload { cid, .. }
+                | Op::StageVectors { cid, .. }
+                | Op::SwitchVectors { cid }
                 | Op::DropCollection { cid } => cid,
                 _ => continue,
             };
@@ -735,6 +756,11 @@ impl Shared {
                     i += 1;
                     continue;
                 }
+                Op::SwitchVectors { cid } => {
+                    self.apply_switch(*cid)?;
+                    i += 1;
+                    continue;
+                }
                 Op::KvSet { namespace, key, value } => {
                     self.kv.write().insert((namespace.clone(), key.clone()), value.clone());
                     self.kv_dirty.store(true, Ordering::Release);
@@ -747,7 +773,10 @@ impl Shared {
                     i += 1;
                     continue;
                 }
-                Op::Put { cid, .. } | Op::Close { cid, .. } | Op::SetPayload { cid, .. } => *cid,
+                Op::Put { cid, .. }
+                | Op::Close { cid, .. }
+                | Op::SetPayload { cid, .. }
+                | Op::StageVectors { cid, .. } => *cid,
             };
             let Some(c) = self.by_id.read().get(&cid).cloned() else {
                 return Err(Error::Internal(format!("record names collection {cid}, which does not exist")));
@@ -766,6 +795,7 @@ impl Shared {
                     Op::SetPayload { cid: to, id, merge, payload } if *to == cid => {
                         c.set_payload(&mut inner, id, payload, *merge, tx)?;
                     }
+                    Op::StageVectors { cid: to, .. } if *to == cid => c.stage(&mut inner, op)?,
                     _ => break,
                 }
                 i += 1;
@@ -785,6 +815,17 @@ impl Shared {
         let c = Arc::new(Collection::new(cid, &name, spec, seed)?);
         self.by_id.write().insert(cid, c.clone());
         self.catalog.write().insert(name, c);
+        Ok(())
+    }
+
+    fn apply_switch(&self, cid: CollectionId) -> Result<()> {
+        let old = self.by_id.read().get(&cid).cloned().ok_or_else(|| not_found("dropped"))?;
+        let _no_linker = old.link_gate.lock();
+        let mut inner = old.inner.write();
+        let next = Arc::new(old.switched(&mut inner)?);
+        old.dropped.store(true, Ordering::Release);
+        self.by_id.write().insert(cid, next.clone());
+        self.catalog.write().insert(next.name.clone(), next);
         Ok(())
     }
 

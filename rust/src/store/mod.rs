@@ -11,6 +11,7 @@ mod plan;
 mod reader;
 mod rec;
 pub mod record;
+mod restage;
 mod spec;
 mod vacuum;
 

@@ -8,7 +8,7 @@
 //! Decoding checks every length against the bytes left and every coded byte against its table.
 
 use crate::error::{Error, Result};
-use crate::ids::{CollectionId, Micros};
+use crate::ids::{CollectionId, Micros, RowId};
 use crate::view::{Belief, Life, Stamps, Trust};
 
 const VERSION: u8 = 1;
@@ -70,6 +70,11 @@ pub enum Op {
     KvSet { namespace: String, key: String, value: Vec<u8> },
     /// tag 7: namespace str · key str
     KvDelete { namespace: String, key: String },
+    /// tag 8: cid u32 · from row u32 · dim u32 · meta bytes · n u32 · f32*; vectors of another embedder, row by row, kept
+    /// aside until they are switched to
+    StageVectors { cid: CollectionId, from: RowId, dim: u32, meta: Vec<u8>, vectors: Vec<f32> },
+    /// tag 9: cid u32; the staged vectors, their dimension and their meta become the collection's
+    SwitchVectors { cid: CollectionId },
 }
 
 /// One transaction as it stands in the log.
@@ -124,6 +129,7 @@ fn size_hint(op: &Op) -> usize {
         Op::SetPayload { payload, .. } => payload.len() + 64,
         Op::CreateCollection { spec, .. } => spec.len() + 16,
         Op::KvSet { value, .. } => value.len() + 64,
+        Op::StageVectors { vectors, meta, .. } => vectors.len() * 4 + meta.len() + 64,
         _ => 64,
     }
 }
@@ -131,6 +137,13 @@ fn size_hint(op: &Op) -> usize {
 fn put_bytes(w: &mut Vec<u8>, b: &[u8]) {
     w.extend_from_slice(&(b.len() as u32).to_le_bytes());
     w.extend_from_slice(b);
+}
+
+fn put_floats(w: &mut Vec<u8>, v: &[f32]) {
+    w.extend_from_slice(&(v.len() as u32).to_le_bytes());
+    for x in v {
+        w.extend_from_slice(&x.to_le_bytes());
+    }
 }
 
 fn put_opt(w: &mut Vec<u8>, s: &Option<String>) {
@@ -158,10 +171,7 @@ fn encode_op(w: &mut Vec<u8>, op: &Op) {
             match vector {
                 VectorSource::Given(v) => {
                     w.push(0);
-                    w.extend_from_slice(&(v.len() as u32).to_le_bytes());
-                    for x in v {
-                        w.extend_from_slice(&x.to_le_bytes());
-                    }
+                    put_floats(w, v);
                 }
                 VectorSource::Like(id) => {
                     w.push(1);
@@ -200,6 +210,18 @@ fn encode_op(w: &mut Vec<u8>, op: &Op) {
             put_bytes(w, namespace.as_bytes());
             put_bytes(w, key.as_bytes());
         }
+        Op::StageVectors { cid, from, dim, meta, vectors } => {
+            w.push(8);
+            w.extend_from_slice(&cid.to_le_bytes());
+            w.extend_from_slice(&from.to_le_bytes());
+            w.extend_from_slice(&dim.to_le_bytes());
+            put_bytes(w, meta);
+            put_floats(w, vectors);
+        }
+        Op::SwitchVectors { cid } => {
+            w.push(9);
+            w.extend_from_slice(&cid.to_le_bytes());
+        }
     }
 }
 
@@ -210,13 +232,7 @@ fn decode_op(r: &mut Cursor) -> Result<Op> {
         3 => {
             let (cid, id) = (r.u32()?, r.str()?);
             let vector = match r.u8()? {
-                0 => {
-                    let n = r.u32()? as usize;
-                    let raw = r.take(n.checked_mul(4).ok_or_else(|| r.bad("vector length".into()))?)?;
-                    VectorSource::Given(
-                        raw.chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect(),
-                    )
-                }
+                0 => VectorSource::Given(r.floats()?),
                 1 => VectorSource::Like(r.str()?),
                 n => return Err(r.bad(format!("vector source {n}"))),
             };
@@ -238,6 +254,14 @@ fn decode_op(r: &mut Cursor) -> Result<Op> {
         5 => Op::SetPayload { cid: r.u32()?, id: r.str()?, merge: r.bool()?, payload: r.bytes()?.to_vec() },
         6 => Op::KvSet { namespace: r.str()?, key: r.str()?, value: r.bytes()?.to_vec() },
         7 => Op::KvDelete { namespace: r.str()?, key: r.str()? },
+        8 => Op::StageVectors {
+            cid: r.u32()?,
+            from: r.u32()?,
+            dim: r.u32()?,
+            meta: r.bytes()?.to_vec(),
+            vectors: r.floats()?,
+        },
+        9 => Op::SwitchVectors { cid: r.u32()? },
         n => return Err(r.bad(format!("operation tag {n}"))),
     })
 }
@@ -294,6 +318,12 @@ impl<'a> Cursor<'a> {
         self.take(n)
     }
 
+    fn floats(&mut self) -> Result<Vec<f32>> {
+        let n = self.u32()? as usize;
+        let raw = self.take(n.checked_mul(4).ok_or_else(|| self.bad("vector length".into()))?)?;
+        Ok(raw.chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect())
+    }
+
     fn str(&mut self) -> Result<String> {
         let b = self.bytes()?;
         String::from_utf8(b.to_vec()).map_err(|_| self.bad("text is not UTF-8".into()))
@@ -338,6 +368,8 @@ mod tests {
                 Op::SetPayload { cid: 3, id: "b".into(), merge: true, payload: b"{}".to_vec() },
                 Op::KvSet { namespace: "n".into(), key: "k".into(), value: vec![0, 255] },
                 Op::KvDelete { namespace: "n".into(), key: "k".into() },
+                Op::StageVectors { cid: 3, from: 2, dim: 2, meta: b"{}".to_vec(), vectors: vec![1.0, -0.5] },
+                Op::SwitchVectors { cid: 3 },
                 Op::DropCollection { cid: 3 },
             ],
         }
