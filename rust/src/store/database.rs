@@ -784,6 +784,8 @@ impl Shared {
             // All neighbouring operations on one collection in one exclusive step.
             let mut inner = c.inner.write();
             let mut names = self.names.write();
+            // Whatever the operations are: a checkpoint must not take the old files for this record.
+            c.dirty.store(true, Ordering::Release);
             while let Some(op) = record.ops.get(i) {
                 match op {
                     Op::Put { cid: to, id, vector, payload, stamps } if *to == cid => {
