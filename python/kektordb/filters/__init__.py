@@ -1,23 +1,61 @@
-"""The filter language: text or Python to a tree, a tree to text, and a slow evaluation. No I/O."""
+"""The filter language: text or `F` to a tree, a tree to a plan of set operations, and an oracle of what it means.
 
-from __future__ import annotations
+Pure Python without I/O. `grammar.md` beside this file is the grammar; the guide gives the meaning of every operator.
+"""
 
-from kektordb.errors import InvalidArgumentError
-from kektordb.filters.ast import And, Moment, Node, Not, Or
-from kektordb.filters.builder import F
+from kektordb.filters.build import F, Field, parse_filter, parse_path
 from kektordb.filters.evaluate import evaluate
 from kektordb.filters.parser import parse
+from kektordb.filters.paths import encode_path
+from kektordb.filters.plan import Plan, Postings, plan, plan_json, run
 from kektordb.filters.render import render
+from kektordb.filters.tree import (
+    And,
+    Between,
+    Bool,
+    Compare,
+    Contains,
+    Exists,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Moment,
+    Not,
+    Number,
+    Or,
+    StartsWith,
+    Text,
+)
 
-__all__ = ["And", "F", "Moment", "Node", "Not", "Or", "evaluate", "parse", "parse_filter", "render"]
-
-
-def parse_filter(value: object) -> Node | None:
-    """What a caller gives as a filter: nothing, text, or a tree."""
-    if value is None or isinstance(value, Node):
-        return value
-    if isinstance(value, str):
-        return parse(value)
-    raise InvalidArgumentError(
-        f"a filter is a {type(value).__name__}", hint='text like "year >= 2020", or F.year >= 2020'
-    )
+__all__ = [
+    "And",
+    "Between",
+    "Bool",
+    "Compare",
+    "Contains",
+    "Exists",
+    "Expr",
+    "F",
+    "Field",
+    "In",
+    "IsNull",
+    "Like",
+    "Moment",
+    "Not",
+    "Number",
+    "Or",
+    "Plan",
+    "Postings",
+    "StartsWith",
+    "Text",
+    "encode_path",
+    "evaluate",
+    "parse",
+    "parse_filter",
+    "parse_path",
+    "plan",
+    "plan_json",
+    "render",
+    "run",
+]

@@ -1,127 +1,156 @@
-"""A filter on one payload, slowly and plainly: the oracle of the engine's postings. Written on its own, from the meaning."""
+"""The meaning of a filter, row by row: slow, plain, and written apart from the planner, as the oracle that it is compared to.
+
+It walks the payload itself and knows neither postings nor plans. Cost: payload × tree.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+import unicodedata
+from collections.abc import Iterator, Mapping
 from typing import Any
-from unicodedata import normalize
 
-from kektordb.filters.ast import (
+from kektordb.filters.moments import parse_moment
+from kektordb.filters.tree import (
     And,
     Between,
+    Bool,
     Compare,
     Contains,
     Exists,
+    Expr,
     In,
     IsNull,
     Like,
     Moment,
-    Node,
     Not,
+    Number,
     Or,
-    Path,
     StartsWith,
+    Text,
     Value,
 )
-from kektordb.filters.time import moment
 
-_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": lambda a, b: a == b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
+Json = Any
+"""A JSON value: None, bool, int, float, str, list, dict."""
 
 
-def evaluate(node: Node, payload: Mapping[str, Any]) -> bool:
-    """True where the payload satisfies the filter."""
-    match node:
-        case And(items):
-            return all(evaluate(i, payload) for i in items)
-        case Or(items):
-            return any(evaluate(i, payload) for i in items)
-        case Not(item):
-            return not evaluate(item, payload)
-        case Compare(path, "!=", value):
-            return _non_null(path, payload) and not evaluate(Compare(path, "=", value), payload)
-        case Compare(path, op, value):
-            return any(_holds(v, op, value) for v, _ in leaves(payload, path))
-        case In(path, values, negated):
-            held = any(_holds(v, "=", x) for v, _ in leaves(payload, path) for x in values)
-            return (_non_null(path, payload) and not held) if negated else held
-        case Between(path, low, high):
-            return any(_holds(v, ">=", low) and _holds(v, "<=", high) for v, _ in leaves(payload, path))
-        case Like(path, pattern):
-            form = _like(_nfc(pattern))
-            return any(isinstance(v, str) and form.fullmatch(_nfc(v)) for v, _ in leaves(payload, path))
-        case StartsWith(path, prefix):
-            return any(isinstance(v, str) and _nfc(v).startswith(_nfc(prefix)) for v, _ in leaves(payload, path))
-        case Contains(path, value):
-            return any(
-                _holds(v, "=", value)
-                if element
-                else isinstance(v, str) and isinstance(value, str) and _nfc(value) in _nfc(v)
-                for v, element in leaves(payload, path)
-            )
-        case Exists(path):
-            return bool(list(_at(payload, path)))
-        case IsNull(path, negated):
-            return _non_null(path, payload) == negated
-    raise TypeError(f"not a filter: {node!r}")
+def evaluate(expr: Expr, payload: Mapping[str, Json] | None) -> bool:
+    """Does the filter hold for a row with this payload?"""
+    row = payload or {}
+    match expr:
+        case And(items=items):
+            return all(evaluate(i, row) for i in items)
+        case Or(items=items):
+            return any(evaluate(i, row) for i in items)
+        case Not(item=item):
+            return not evaluate(item, row)
+        case Exists(path=path):
+            return any(True for _ in _at(row, path))
+        case IsNull(path=path, negated=negated):
+            return bool(_values(row, path)) == negated
+    if not isinstance(expr, Compare | In | Between | Like | StartsWith | Contains):
+        raise TypeError(f"{type(expr).__name__} is no part of a filter")
+    values = _values(row, expr.path)
+    if isinstance(expr, Compare) and expr.op == "!=":
+        return bool(values) and not any(_equal(v, expr.value) for v, _ in values)
+    found = any(_holds(expr, value, alone) for value, alone in values)
+    negated = not isinstance(expr, Compare) and expr.negated
+    return bool(values) and not found if negated else found
 
 
-def leaves(payload: Any, path: Path) -> Iterator[tuple[Any, bool]]:
-    """Scalars and elements at a path, each with whether it stands in a list."""
-    for value, element in _at(payload, path):
-        yield from _elements(value, element)
+def _holds(expr: Compare | In | Between | Like | StartsWith | Contains, value: Json, alone: bool) -> bool:
+    """One value under the path; `alone` unless it is an element of a list."""
+    match expr:
+        case Compare(op=op, value=wanted):
+            return _ordered(value, op, wanted)
+        case In(values=wanted_any):
+            return any(_equal(value, w) for w in wanted_any)
+        case Between(low=low, high=high):
+            return _ordered(value, ">=", low) and _ordered(value, "<=", high)
+        case Like(pattern=pattern):
+            return isinstance(value, str) and re.fullmatch(_regex(pattern), _composed(value), re.DOTALL) is not None
+        case StartsWith(prefix=prefix):
+            return isinstance(value, str) and _composed(value)[: len(prefix)] == prefix
+        case Contains(value=wanted):
+            if alone:
+                return isinstance(value, str) and isinstance(wanted, Text) and wanted.value in _composed(value)
+            return _equal(value, wanted)
 
 
-def _elements(value: Any, element: bool) -> Iterator[tuple[Any, bool]]:
-    if isinstance(value, list):
-        for v in value:
-            yield from _elements(v, True)
-    elif not isinstance(value, Mapping):
-        yield value, element
+# -- one value
 
 
-def _at(value: Any, path: Path, element: bool = False) -> Iterator[tuple[Any, bool]]:
-    """What stands at a path; objects in lists are looked into."""
-    if isinstance(value, list):
-        for v in value:
-            if isinstance(v, list | Mapping):
-                yield from _at(v, path, True)
-    elif isinstance(value, Mapping):
-        for name, v in value.items():
-            if _nfc(name) == _nfc(path[0]):
-                if len(path) == 1:
-                    yield v, element
-                else:
-                    yield from _at(v, path[1:], element)
+def _equal(value: Json, wanted: Value) -> bool:
+    return _ordered(value, "=", wanted)
 
 
-def _non_null(path: Path, payload: Any) -> bool:
-    return any(v is not None for v, _ in leaves(payload, path))
+def _ordered(value: Json, op: str, wanted: Value) -> bool:
+    """Only values of one type are compared."""
+    left: Json
+    right: Json
+    match wanted:
+        case Bool(value=right):
+            left = value if isinstance(value, bool) else None
+        case Number(value=right):
+            left = _on_the_line(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case Text(value=right):
+            left = _composed(value) if isinstance(value, str) else None
+        case Moment(micros=right):
+            left = parse_moment(value) if isinstance(value, str) else None
+    if left is None:
+        return False
+    held: bool = {
+        "=": left == right,
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+    }[op]
+    return held
 
 
-def _holds(held: Any, op: str, value: Value) -> bool:
-    if isinstance(value, Moment):
-        at = moment(held) if isinstance(held, str) else None
-        return at is not None and _COMPARE[op](at, value.us)
-    if isinstance(value, bool) or isinstance(held, bool):
-        return isinstance(value, bool) and isinstance(held, bool) and _COMPARE[op](held, value)
-    if isinstance(value, str):
-        return isinstance(held, str) and _COMPARE[op](_nfc(held), _nfc(value))
-    return isinstance(held, int | float) and _COMPARE[op](held, value)
+def _on_the_line(number: float) -> float:
+    """Integers beyond 64 bits are their nearest double, as JSON readers have it."""
+    return number if -(2**63) <= number < 2**64 else float(number)
 
 
-def _nfc(text: str) -> str:
-    return normalize("NFC", text)
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
-def _like(pattern: str) -> re.Pattern[str]:
-    it = iter(pattern)
-    wild = {"%": ".*", "_": "."}
-    parts = [wild.get(c) or re.escape(next(it, "\\") if c == "\\" else c) for c in it]
-    return re.compile("".join(parts), re.DOTALL)
+def _regex(pattern: str) -> str:
+    def one(found: re.Match[str]) -> str:
+        part = found.group()
+        return {"%": ".*", "_": "."}.get(part, re.escape(part[-1]))
+
+    return re.sub(r"\\?.", one, pattern, flags=re.DOTALL)
+
+
+# -- the values under a path
+
+
+def _values(row: Mapping[str, Json], path: tuple[str, ...]) -> list[tuple[Json, bool]]:
+    """Values that are not null, lists opened, each with whether it stands alone. An object counts, but equals nothing."""
+    return [(v, alone) for at, alone in _at(row, path) for v, alone in _opened(at, alone) if v is not None]
+
+
+def _at(node: Json, path: tuple[str, ...], alone: bool = True) -> Iterator[tuple[Json, bool]]:
+    """What stands under the path, lists unopened at its end and opened on the way."""
+    if not path:
+        yield node, alone
+    elif isinstance(node, Mapping):
+        for name, inner in node.items():
+            if _composed(name) == path[0]:
+                yield from _at(inner, path[1:], alone)
+    elif isinstance(node, list | tuple):
+        for inner in node:
+            yield from _at(inner, path, False)
+
+
+def _opened(value: Json, alone: bool) -> Iterator[tuple[Json, bool]]:
+    if isinstance(value, list | tuple):
+        for inner in value:
+            yield from _opened(inner, False)
+    else:
+        yield value, alone

@@ -1,239 +1,311 @@
-"""Filter text to a tree: recursive descent, linear, bounded. The grammar is in `docs/filters.md`."""
+"""From text to tree: recursive descent, written by hand, in linear time. Pure.
+
+Promise: whatever the text, the answer is a tree, a FilterSyntaxError or a LimitExceededError; nesting is counted before it is
+entered, so no text can exhaust the stack.
+"""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from typing import Final, cast
 
-from kektordb.errors import FilterSyntaxError, LimitExceededError
-from kektordb.filters.ast import (
+from kektordb.errors import FilterSyntaxError, InvalidArgumentError, LimitExceededError
+from kektordb.filters.lexer import Kind, Lexer, Token
+from kektordb.filters.limits import MAX_FILTER_CHARS, MAX_FILTER_NESTING, MAX_FILTER_NODES, MAX_FILTER_VALUES
+from kektordb.filters.moments import parse_moment
+from kektordb.filters.paths import RESERVED, Path
+from kektordb.filters.tree import (
+    OPERATORS,
     And,
     Between,
+    Bool,
     Compare,
     Contains,
     Exists,
+    Expr,
     In,
     IsNull,
     Like,
     Moment,
-    Node,
     Not,
+    Operator,
     Or,
-    Path,
     StartsWith,
+    Text,
     Value,
+    too_much,
 )
-from kektordb.filters.lexer import Token, fault, tokens
-from kektordb.filters.time import moment
 
-TEXT_CHARS_MAX = 65_536
-NODES_MAX = 1_000
-NESTING_MAX = 32
+_PREDICATES: Final = "=, !=, <, <=, >, >=, IN, BETWEEN, LIKE, STARTS WITH, CONTAINS or IS NULL"
+_NESTED: Final = "nested parentheses and NOTs"
 
 
-def parse(text: str) -> Node:
-    """The tree of a filter text. FilterSyntaxError with position and caret; LimitExceededError names the limit."""
-    if len(text) > TEXT_CHARS_MAX:
-        raise LimitExceededError(
-            f"a filter has {len(text)} characters, the limit TEXT_CHARS_MAX is {TEXT_CHARS_MAX}",
-            limit="TEXT_CHARS_MAX",
-            hint="put long lists of values into a field that all wanted rows share",
-        )
+def parse(text: str) -> Expr:
+    """The tree of a filter. FilterSyntaxError says where and why; LimitExceededError names the limit."""
+    if not isinstance(text, str):
+        raise InvalidArgumentError(f"a filter is a {type(text).__name__}", hint='give text such as "year >= 2020"')
+    if len(text) > MAX_FILTER_CHARS:
+        raise too_much("MAX_FILTER_CHARS", MAX_FILTER_CHARS, "characters", hint=f"it has {len(text):,}")
     return _Parser(text).whole()
 
 
 class _Parser:
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self._tokens = tokens(source)
-        self.token = next(self._tokens)
-        self.nodes = 0
-        self.depth = 0
+    def __init__(self, text: str) -> None:
+        self._lexer = Lexer(text)
+        self._nesting = 0
+        self._conditions = 0
+        self._values = 0
+        self._taken = self._lexer.token
+        """The token that was taken last."""
 
-    def whole(self) -> Node:
-        if self.token.kind == "end":
-            raise self.error("a filter is empty", hint="leave the filter out to get everything")
-        node = self.either()
-        if self.token.kind != "end":
-            hint = "a ) too many" if self.token.text == ")" else "join conditions with AND or OR"
-            raise self.error(f"expected AND, OR or the end, got {self.token.text!r}", hint=hint)
-        return node
+    # -- structure
 
-    # -- small steps
+    def whole(self) -> Expr:
+        if self._at().kind is Kind.END:
+            raise self._fault("the filter is empty", hint="give None for no filter")
+        out = self._any()
+        if self._at().kind is not Kind.END:
+            hint = "there is a ')' too many" if self._at().word == ")" else "conditions are joined by AND or OR"
+            raise self._fault(f"expected AND, OR or the end, got {self._got()}", hint=hint)
+        return out
 
-    def error(self, what: str, *, hint: str = "", at: Token | None = None) -> FilterSyntaxError:
-        return fault(self.source, (at or self.token).at, what, hint)
+    def _any(self) -> Expr:
+        items = [self._all()]
+        while self._took("OR"):
+            items.append(self._all(after="OR"))
+        return items[0] if len(items) == 1 else Or(tuple(items))
 
-    def step(self) -> Token:
-        token = self.token
-        if token.kind != "end":
-            self.token = next(self._tokens)
-        return token
+    def _all(self, *, after: str = "") -> Expr:
+        items = [self._one(after=after)]
+        while self._took("AND"):
+            items.append(self._one(after="AND"))
+        return items[0] if len(items) == 1 else And(tuple(items))
 
-    def take(self, kind: str, text: str) -> bool:
-        if self.token.kind == kind and self.token.text == text:
-            self.step()
-            return True
-        return False
+    def _one(self, *, after: str = "") -> Expr:
+        if self._took("NOT"):
+            self._enter()
+            inner = Not(self._one(after="NOT"))
+            self._nesting -= 1
+            return inner
+        if self._took("("):
+            self._enter()
+            opened = self._taken
+            grouped = self._any()
+            if not self._took(")"):
+                raise self._unclosed(opened)
+            self._nesting -= 1
+            return grouped
+        self._conditions += 1
+        if self._conditions > MAX_FILTER_NODES:
+            raise too_much("MAX_FILTER_NODES", MAX_FILTER_NODES, "conditions, ANDs, ORs and NOTs")
+        if self._took("EXISTS"):
+            return self._exists()
+        return self._condition(self._field(after))
 
-    def count(self, node: Node) -> Node:
-        self.nodes += 1
-        if self.nodes > NODES_MAX:
-            raise LimitExceededError(
-                f"a filter has more than {NODES_MAX} conditions (limit NODES_MAX)",
-                limit="NODES_MAX",
-                hint="IN takes many values as one condition",
+    def _enter(self) -> None:
+        self._nesting += 1
+        if self._nesting > MAX_FILTER_NESTING:
+            raise too_much(
+                "MAX_FILTER_NESTING", MAX_FILTER_NESTING, _NESTED, hint="take away parentheses that say nothing"
             )
-        return node
 
-    def deeper(self) -> None:
-        self.depth += 1
-        if self.depth > NESTING_MAX:
-            raise LimitExceededError(
-                f"a filter is nested deeper than {NESTING_MAX} (limit NESTING_MAX)", limit="NESTING_MAX"
+    def _unclosed(self, opened: Token) -> FilterSyntaxError:
+        if self._at().kind is Kind.END:
+            return self._lexer.fault(opened.start, "this parenthesis is not closed", hint="add a ')'")
+        return self._fault(f"expected AND, OR or ')', got {self._got()}", hint="conditions are joined by AND or OR")
+
+    # -- conditions
+
+    def _exists(self) -> Expr:
+        grouped = self._took("(")
+        path = self._field("EXISTS")
+        if grouped and not self._took(")"):
+            raise self._fault(f"expected ')', got {self._got()}")
+        return Exists(path)
+
+    def _field(self, after: str) -> Path:
+        token = self._at()
+        if token.kind is Kind.NAME and token.word not in RESERVED:
+            self._taken = self._lexer.advance()
+            return self._taken.path
+        what = f"expected a condition{f' after {after}' if after else ''}, got {self._got()}"
+        if after == "EXISTS":
+            what = f"expected a field name after EXISTS, got {self._got()}"
+        if token.kind is Kind.NAME:
+            hint = f"a field of this name stands in backquotes: `{self._raw(token)}`"
+            if token.word in ("AND", "OR"):
+                hint = f"{token.word} stands between two conditions"
+        elif token.kind is Kind.END:
+            hint = f"remove the trailing {after}, or add a condition" if after in ("AND", "OR", "NOT") else ""
+        elif token.kind is Kind.STRING:
+            hint = "the field stands first and without quotes; odd names in backquotes: `my field` = 'x'"
+        elif token.kind is Kind.NUMBER:
+            hint = "the field stands first: year >= 2020"
+        else:
+            hint = ""
+        raise self._fault(what, hint=hint)
+
+    def _condition(self, path: Path) -> Expr:
+        field, token = self._taken, self._at()
+        if token.kind is Kind.SIGN and token.word in OPERATORS:
+            return self._comparison(path)
+        if self._took("IS"):
+            negated = self._took("NOT")
+            if not self._took("NULL"):
+                raise self._fault(f"expected NULL after IS, got {self._got()}", hint="values are compared with =")
+            return IsNull(path, negated)
+        negated = self._took("NOT")
+        if self._took("IN"):
+            return In(path, self._list(), negated)
+        if self._took("BETWEEN"):
+            return self._between(path, negated)
+        if self._took("LIKE"):
+            return Like(path, self._text("LIKE", pattern=True), negated)
+        if self._took("CONTAINS"):
+            return self._contains(path, negated)
+        if self._took("STARTS"):
+            if not self._took("WITH"):
+                raise self._fault(f"expected WITH after STARTS, got {self._got()}")
+            return StartsWith(path, self._text("STARTS WITH"), negated)
+        raise self._no_predicate(field, negated)
+
+    def _no_predicate(self, field: Token, negated: bool) -> FilterSyntaxError:
+        name, token = self._raw(field), self._at()
+        if negated:
+            return self._fault(
+                f"expected IN, BETWEEN, LIKE, STARTS WITH or CONTAINS after NOT, got {self._got()}",
+                hint=f"of a whole condition, NOT stands first: NOT {name} = …",
             )
-
-    # -- grammar
-
-    def either(self) -> Node:
-        items = [self.both()]
-        while self.take("word", "OR"):
-            items.append(self.both())
-        return items[0] if len(items) == 1 else self.count(Or(_flat(items, Or)))
-
-    def both(self) -> Node:
-        items = [self.negation()]
-        while self.take("word", "AND"):
-            items.append(self.negation())
-        return items[0] if len(items) == 1 else self.count(And(_flat(items, And)))
-
-    def negation(self) -> Node:
-        if self.take("word", "NOT"):
-            self.deeper()
-            node = self.count(Not(self.negation()))
-            self.depth -= 1
-            return node
-        if self.take("mark", "("):
-            self.deeper()
-            node = self.either()
-            if not self.take("mark", ")"):
-                raise self.error("expected )", hint="a ( is not closed")
-            self.depth -= 1
-            return node
-        return self.condition()
-
-    def condition(self) -> Node:
-        if self.take("word", "EXISTS"):
-            return self.count(Exists(self.path()))
-        path = self.path()
-        token = self.token
-        if token.kind == "op":
-            self.step()
-            return self.count(Compare(path, token.text, self.value(token)))
-        negated = self.take("word", "NOT")
-        if self.take("word", "IN"):
-            return self.count(In(path, self.values(), negated))
-        positive = self.predicate(path)
-        if positive is None:
-            raise self.error(
-                f"expected a comparison after {'.'.join(path)!r}, got {self.token.text or 'the end'!r}",
-                hint="= != < <= > >= IN BETWEEN LIKE STARTS WITH CONTAINS IS NULL",
-            )
-        return self.count(Not(positive)) if negated else positive
-
-    def predicate(self, path: Path) -> Node | None:
-        if self.take("word", "IS"):
-            negated = self.take("word", "NOT")
-            if not self.take("word", "NULL"):
-                raise self.error("expected NULL after IS")
-            return self.count(IsNull(path, negated))
-        if self.take("word", "BETWEEN"):
-            low = self.value(self.token)
-            if not self.take("word", "AND"):
-                raise self.error("expected AND between the two ends of BETWEEN")
-            return self.count(Between(path, low, self.value(self.token)))
-        if self.take("word", "LIKE"):
-            return self.count(Like(path, self.text("LIKE")))
-        if self.take("word", "STARTS"):
-            if not self.take("word", "WITH"):
-                raise self.error("expected WITH after STARTS")
-            return self.count(StartsWith(path, self.text("STARTS WITH").replace("\\%", "%").replace("\\_", "_")))
-        if self.take("word", "CONTAINS"):
-            return self.count(Contains(path, self.value(self.token)))
-        return None
-
-    def path(self) -> Path:
-        names = [self.name()]
-        while self.take("mark", "."):
-            names.append(self.name())
-        return tuple(names)
-
-    def name(self) -> str:
-        token = self.token
-        if token.kind in ("name", "field"):
-            self.step()
-            return token.text
-        if token.kind == "word" and token.text not in ("AND", "OR", "NOT", "EXISTS"):
-            # A field may be called like a keyword: `date`, `contains`. Its own spelling counts.
-            self.step()
-            return self.source[token.at : token.at + len(token.text)]
         hint = ""
-        if token.kind == "end":
-            hint = "a condition is missing; AND and OR stand between two"
-        elif token.kind == "text":
-            hint = "fields stand without quotes, odd names in backquotes"
-        raise self.error(f"expected a field, got {token.text or 'the end'!r}", hint=hint)
+        if token.kind is Kind.END or token.word in ("AND", "OR", ")"):
+            hint = f"a field alone is no condition: write {name} = TRUE, EXISTS {name} or {name} IS NOT NULL"
+        elif token.word == "EXISTS":
+            hint = f"EXISTS stands first: EXISTS {name}"
+        elif token.word == "STARTSWITH":
+            hint = "write STARTS WITH, in two words"
+        elif token.word in ("DATE", "TIMESTAMP") or field.word in ("DATE", "TIMESTAMP"):
+            hint = "the field stands first, the date after the operator"
+        return self._fault(f"expected {_PREDICATES}, got {self._got()}", hint=hint)
 
-    def text(self, what: str) -> str:
-        token = self.step()
-        if token.kind != "text":
-            raise self.error(f"{what} wants a text in quotes, got {token.text or 'the end'!r}", at=token)
-        return token.text
+    def _comparison(self, path: Path) -> Expr:
+        sign = self._lexer.advance()
+        op = cast("Operator", sign.word)
+        if self._at().word == "=" and self._at().start == sign.end:
+            raise self._lexer.fault(
+                sign.start, f"'{op}=' has no meaning here", hint="write = for equality, != for inequality"
+            )
+        place = self._at().start
+        value = self._value(f"'{op}'", null=f"write IS {'NOT ' if op == '!=' else ''}NULL")
+        return self._checked(place, lambda: Compare(path, op, value))
 
-    def values(self) -> tuple[Value, ...]:
-        close = {"(": ")", "[": "]"}.get(self.token.text if self.token.kind == "mark" else "")
-        if close is None:
-            raise self.error("expected a list after IN", hint="IN ('a', 'b')")
-        self.step()
-        out: list[Value] = []
-        while not self.take("mark", close):
-            if out and not self.take("mark", ","):
-                raise self.error(f"expected , or {close}")
-            out.append(self.value(self.token))
-        return tuple(out)
+    def _between(self, path: Path, negated: bool) -> Expr:
+        place = self._at().start
+        low = self._value("BETWEEN")
+        if not self._took("AND"):
+            raise self._fault(f"expected AND and the upper end, got {self._got()}", hint="x BETWEEN 1 AND 5")
+        high = self._value("AND")
+        return self._checked(place, lambda: Between(path, low, high, negated))
 
-    def value(self, after: Token) -> Value:
-        token = self.step()
-        if token.kind == "text":
-            return token.text.replace("\\%", "%").replace("\\_", "_")
-        if token.kind == "number":
-            return self.number(token)
-        if token.kind == "word" and token.text in ("TRUE", "FALSE"):
-            return token.text == "TRUE"
-        if token.kind == "word" and token.text in ("DATE", "TIMESTAMP"):
-            text = self.text(token.text)
-            us = moment(text)
-            if us is None or (token.text == "DATE" and len(text) != 10):
-                raise self.error(
-                    f"{text!r} is no date", hint="DATE '2024-01-31', TIMESTAMP '2024-01-31T10:00:00Z'", at=token
-                )
-            return Moment(us, text)
-        if token.kind == "word" and token.text == "NULL":
-            raise self.error(f"{after.text} NULL is never true", hint="write IS NULL or IS NOT NULL", at=token)
-        hint = "texts go in quotes" if token.kind == "name" else ""
-        raise self.error(f"expected a value, got {token.text or 'the end'!r}", hint=hint, at=token)
+    def _contains(self, path: Path, negated: bool) -> Expr:
+        place = self._at().start
+        value = self._value("CONTAINS")
+        if isinstance(value, Moment):
+            raise self._lexer.fault(place, "CONTAINS takes no date", hint="compare dates with =, <, >, IN or BETWEEN")
+        return Contains(path, value, negated)
 
-    def number(self, token: Token) -> int | float:
+    def _checked(self, place: int, make: Callable[[], Expr]) -> Expr:
         try:
-            n: int | float = int(token.text)
-        except ValueError:
-            n = float(token.text)
-        if isinstance(n, float) and not math.isfinite(n):
-            raise self.error(f"{token.text} is beyond every number that a payload can hold", at=token)
-        return n
+            return make()
+        except LimitExceededError:
+            raise
+        except InvalidArgumentError as e:
+            raise self._lexer.fault(place, e.message, hint=e.hint) from None
 
+    # -- values
 
-def _flat(items: list[Node], kind: type[And | Or]) -> tuple[Node, ...]:
-    out: list[Node] = []
-    for item in items:
-        out.extend(item.items if isinstance(item, kind) else (item,))
-    return tuple(out)
+    def _list(self) -> tuple[Value, ...]:
+        closing = ")" if self._took("(") else "]" if self._took("[") else ""
+        if not closing:
+            raise self._fault(f"expected '(' or '[' after IN, got {self._got()}", hint="x IN ('a', 'b')")
+        opened = self._taken
+        values: list[Value] = []
+        while not self._took(closing):
+            if values and not self._took(","):
+                if self._at().kind is Kind.END:
+                    raise self._lexer.fault(opened.start, "this list is not closed", hint=f"add a '{closing}'")
+                raise self._fault(f"expected ',' or '{closing}', got {self._got()}")
+            if values and self._took(closing):
+                break
+            self._values += 1
+            if self._values > MAX_FILTER_VALUES:
+                raise too_much("MAX_FILTER_VALUES", MAX_FILTER_VALUES, "values in IN lists", hint="split it")
+            values.append(self._value("','" if values else f"'{opened.word}'", null="write x IS NULL OR x IN (…)"))
+        return tuple(values)
+
+    def _text(self, after: str, *, pattern: bool = False) -> str:
+        if self._at().kind is not Kind.STRING:
+            raise self._fault(f"expected a string after {after}, got {self._got()}", hint=self._quoted())
+        return self._lexer.string(self._lexer.advance(), pattern=pattern)
+
+    def _value(self, after: str, *, null: str = "write IS NULL") -> Value:
+        token = self._at()
+        if token.kind is Kind.STRING:
+            return Text(self._lexer.string(self._lexer.advance()))
+        if token.number is not None:
+            self._lexer.advance()
+            return token.number
+        if self._took("TRUE"):
+            return Bool(True)
+        if self._took("FALSE"):
+            return Bool(False)
+        if token.word in ("DATE", "TIMESTAMP"):
+            return self._moment()
+        if token.word == "NULL":
+            raise self._fault("nothing is equal to NULL", hint=null)
+        if token.word in ("NAN", "INF", "INFINITY"):
+            raise self._fault(f"{self._raw(token)} is no number", hint="numbers are finite doubles")
+        raise self._fault(f"expected a value after {after}, got {self._got()}", hint=self._quoted())
+
+    def _moment(self) -> Moment:
+        keyword = self._lexer.advance()
+        if self._at().kind is not Kind.STRING:
+            hint = f"if it is text, write '{self._raw(keyword)}'; a date is DATE '2024-01-31'"
+            raise self._fault(f"expected a string after {keyword.word}, got {self._got()}", hint=hint)
+        token = self._lexer.advance()
+        text = self._lexer.string(token)
+        micros = parse_moment(text)
+        if micros is None or (keyword.word == "DATE" and len(text) != 10):
+            hint = "such as '2024-01-31'"
+            if keyword.word == "TIMESTAMP":
+                hint = "such as '2024-01-31T10:00:00+02:00' (without an offset: UTC)"
+            elif micros is not None:
+                hint = f"write TIMESTAMP {self._raw(token)} for a date with a time"
+            raise self._lexer.fault(token.start, f"this is no {keyword.word.lower()}", hint=hint)
+        try:
+            return Moment(micros)
+        except InvalidArgumentError as e:
+            raise self._lexer.fault(token.start, e.message, hint=e.hint) from None
+
+    # -- tokens
+
+    def _at(self) -> Token:
+        return self._lexer.token
+
+    def _took(self, word: str) -> bool:
+        """Takes the token at hand if it is this sign or keyword."""
+        if self._at().word != word:
+            return False
+        self._taken = self._lexer.advance()
+        return True
+
+    def _raw(self, token: Token) -> str:
+        return self._lexer.text[token.start : token.end][:60]
+
+    def _got(self) -> str:
+        return Kind.END.value if self._at().kind is Kind.END else self._raw(self._at())
+
+    def _quoted(self) -> str:
+        return f"text stands in quotes: '{self._raw(self._at())}'" if self._at().kind is Kind.NAME else ""
+
+    def _fault(self, message: str, *, hint: str = "") -> FilterSyntaxError:
+        return self._lexer.fault(self._at().start, message, hint=hint)

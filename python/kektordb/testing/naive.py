@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import numpy as np
 
@@ -366,10 +365,10 @@ class NaiveReader:
         rows = sorted(self._rows.values(), key=lambda row: row.id)
         if filter is None:
             return rows
-        from kektordb.filters import Node, evaluate, parse
+        from kektordb.filters import evaluate, parse_filter
 
-        tree = parse(filter) if isinstance(filter, str) else cast(Node, filter)
-        return [row for row in rows if evaluate(tree, row.payload or {})]
+        tree = parse_filter(filter)
+        return [row for row in rows if tree is None or evaluate(tree, row.payload or {})]
 
 
 def _as_known(row: Row, now: int) -> Row | None:
