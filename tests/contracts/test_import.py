@@ -56,15 +56,36 @@ def test_every_public_name_exists_and_is_listed() -> None:
     assert kektordb.__version__
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "python" / "kektordb").rglob("*.py")), ids=lambda p: p.name)
-def test_only_the_named_modules_can_reach_a_network(path: Path) -> None:
-    name = path.relative_to(ROOT / "python" / "kektordb").as_posix()
-    used: set[str] = set()
+def imported(path: Path) -> set[str]:
+    """Dotted names that a file imports anywhere, inside functions too; `from a import b` gives a.b."""
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            used |= {a.name.split(".")[0] for a in node.names}
+            names |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            used.add(node.module.split(".")[0])
+            names |= {f"{node.module}.{a.name}" for a in node.names}
+    return names
+
+
+def sources() -> list[str]:
+    package = ROOT / "python" / "kektordb"
+    return sorted(p.relative_to(package).as_posix() for p in package.rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", sources())
+def test_only_the_engine_reaches_the_extension_module(name: str) -> None:
+    used = imported(ROOT / "python" / "kektordb" / name)
+    if name != "_native.py":
+        assert {u for u in used if u.startswith("kektordb._core")} == set()
+    if not name.startswith("engine/"):
+        # the package's own face passes on the version and the check of files
+        allowed = {"kektordb._native.__version__", "kektordb._native"} if name == "__init__.py" else set()
+        assert {u for u in used if u.startswith("kektordb._native")} <= allowed
+
+
+@pytest.mark.parametrize("name", sources())
+def test_only_the_named_modules_can_reach_a_network(name: str) -> None:
+    used = {u.split(".")[0] for u in imported(ROOT / "python" / "kektordb" / name)}
     if name in MAY_USE_NETWORK:
         assert used & NETWORK, f"{name} needs no network: take it off the list"
     else:

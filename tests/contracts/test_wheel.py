@@ -162,7 +162,7 @@ def _run(python: Path, code: str, cwd: Path, *, prefix: list[str]) -> subprocess
     )
 
 
-def test_the_wheel_installs_alone_and_embeds_with_the_network_cut(clean: Path, tmp_path: Path) -> None:
+def test_the_wheel_installs_alone_and_remembers_with_the_network_cut(clean: Path, tmp_path: Path) -> None:
     cut = _cut()
     if cut is None:
         pytest.skip("THE NETWORK CANNOT BE CUT HERE (no unshare): offline use is not tested")
@@ -178,6 +178,13 @@ from kektordb.embed import MiniLMEmbedder
 assert kektordb.__file__.startswith(sys.prefix), kektordb.__file__
 rows = MiniLMEmbedder().embed(["The weather is lovely today.", "It's so sunny outside!"])
 assert rows.shape == (2, 384) and rows[0] @ rows[1] > 0.6
+for _ in range(2):
+    with kektordb.open("agent.kdb") as db:
+        mem = db.memory("assistant")
+        mem.save("Ann moved to Rome in May")
+        mem.save("The bakery opens at seven")
+        hits = list(mem.recall("where does Ann live?", k=1))
+        assert "Rome" in hits[0].memory.text, hits
 print("works offline")
 """
     done = _run(clean, code, tmp_path, prefix=cut)
@@ -192,3 +199,20 @@ def test_the_command_starts_in_the_clean_environment(clean: Path, tmp_path: Path
     )
     assert done.returncode == 0, done.stderr
     assert "recall" in done.stdout
+
+
+def test_the_demo_runs_in_the_clean_environment_with_the_network_cut(clean: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*(_cut() or []), clean.parent / "kektordb", "demo"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COLUMNS": "100"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Porto" in done.stdout
+    assert "Lisbon" in done.stdout
+    assert list(tmp_path.glob("*.kdb")) == [], "the demo leaves nothing behind in the working directory"
