@@ -200,7 +200,7 @@ def parse_path(text: str) -> Path:
 
 def literal(value: object) -> Value:
     """A Python value as a value of the filter language."""
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+    if not isinstance(value, Field) and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()  # a numpy scalar
     if isinstance(value, bool):
         return Bool(value)
