@@ -128,8 +128,10 @@ class Database:
 
     def memory(self, name: str = "memory", *, principal: Principal | None = None, **options: Any) -> MemoryStore:
         """An agent's memory in this database; see `kektordb.memory.open_memory` for the options."""
+        from kektordb.embed import EmbedSettings
         from kektordb.memory import open_memory
 
+        options.setdefault("embed_settings", EmbedSettings(threads=self.settings.embed.threads))
         return open_memory(self._local, name, principal=principal, **options)
 
     # -- upkeep

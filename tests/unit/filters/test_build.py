@@ -5,6 +5,8 @@ import enum
 import math
 import operator
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
@@ -242,3 +244,12 @@ def test_a_path_is_encoded_as_the_postings_know_it() -> None:
     assert encode_path(("Zoe\u0301",)) == "Zo\u00e9"
     with pytest.raises(FilterSyntaxError):
         parse_path("a.`b")
+
+
+def test_importing_the_package_does_not_load_the_language() -> None:
+    code = (
+        "import sys, kektordb; assert not any(m.startswith('kektordb.filters') for m in sys.modules); "
+        "kektordb.F; print('kektordb.filters' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
