@@ -8,11 +8,15 @@ mod disk;
 mod header;
 mod memory;
 mod region;
+#[cfg(any(test, feature = "faults"))]
+mod sim;
 
 pub use disk::DiskStorage;
 pub use header::{FileHeader, publish, read_published};
 pub use memory::MemoryStorage;
 pub use region::Region;
+#[cfg(any(test, feature = "faults"))]
+pub use sim::{SimStorage, Survive};
 
 use crate::error::Result;
 use crate::ids::Micros;

@@ -14,5 +14,8 @@ mod writer;
 pub use recover::{Gap, RecoverMode, RecoveryReport, TornTail};
 pub use writer::{Log, LogOptions};
 
+/// Length of a segment that holds no record yet.
+pub const EMPTY_SEGMENT_BYTES: u64 = segment::HEAD;
+
 #[cfg(test)]
 mod tests;

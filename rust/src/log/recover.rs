@@ -78,6 +78,8 @@ struct End {
     head: segment::Head,
     at: u64,
     len: u64,
+    /// The first frame that no later one knows to be on the disk.
+    unsure_from: u64,
 }
 
 impl Log {
@@ -138,6 +140,16 @@ impl Log {
         }
         let firsts: Vec<Lsn> = segments.iter().map(|s| s.first).collect();
         let reuse = last.filter(|(s, _)| Some(&s.first) == firsts.last() && chain.is_some());
+        if let Some((s, end)) = &reuse
+            && end.unsure_from < end.at
+        {
+            // An earlier sync of these may have failed in this boot of the system: then the kernel shows them and the
+            // disk does not have them. Written again, they are written for sure before anything behind them.
+            let mut bytes = vec![0; (end.at - end.unsure_from) as usize];
+            s.file.read_at(end.unsure_from, &mut bytes)?;
+            s.file.write_at(end.unsure_from, &bytes)?;
+            s.file.sync_data()?;
+        }
         let state = match reuse {
             Some((s, end)) => State {
                 file: s.file.clone(),
@@ -272,6 +284,7 @@ impl Recovery<'_> {
         let mut next = s.first;
         self.chain = Some(head.chain);
         let mut at = segment::HEAD as usize;
+        let mut places: Vec<(Lsn, u64)> = Vec::new();
         loop {
             let rest = bytes.get(at..).unwrap_or_default();
             let f = match frame::decode(rest, head.salt, at as u64) {
@@ -325,6 +338,7 @@ impl Recovery<'_> {
                 }
             };
             self.synced = self.synced.max(f.synced);
+            places.push((f.lsn, at as u64));
             if f.lsn > self.after {
                 (self.apply)(f.lsn, f.payload)?;
                 self.report.frames += 1;
@@ -335,6 +349,8 @@ impl Recovery<'_> {
             self.chain = Some(f.crc);
         }
         self.expected = self.expected.max(next);
-        Ok(Some(End { head, at: at as u64, len }))
+        let unsure = places.partition_point(|(lsn, _)| *lsn <= self.synced);
+        let unsure_from = places.get(unsure).map_or(at as u64, |(_, place)| *place);
+        Ok(Some(End { head, at: at as u64, len, unsure_from }))
     }
 }

@@ -42,6 +42,9 @@ pub(super) mod kind {
     pub(crate) const KV: u8 = b'K';
 }
 
+/// How many parents of a new database are synced: as many as opening is likely to have made.
+const SYNCED_PARENTS: usize = 3;
+
 /// What opening reads.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
@@ -104,10 +107,29 @@ pub(super) fn create(
             ));
         }
     }
-    let log_dir = dir.join("log");
+    let (log_dir, col) = (dir.join("log"), dir.join("col"));
     storage.create_dir(&log_dir)?;
-    storage.create_dir(&dir.join("col"))?;
-    // What an interrupted creation left: nothing was acknowledged before CURRENT was there.
+    storage.create_dir(&col)?;
+    // An interrupted creation leaves a first manifest and an empty segment at most; more was a database once.
+    let mut was_one = storage.list(&col)?.into_iter().next().map(|e| e.name);
+    for e in storage.list(dir)? {
+        if e.name.starts_with("MANIFEST-") && !e.name.ends_with(".tmp") && e.name != manifest_name(1) {
+            was_one = Some(e.name);
+        }
+    }
+    for e in storage.list(&log_dir)? {
+        if e.len > crate::log::EMPTY_SEGMENT_BYTES {
+            was_one = Some(e.name);
+        }
+    }
+    if let Some(name) = was_one {
+        return Err(Error::corrupt(
+            dir.join("CURRENT"),
+            0,
+            format!("the file is missing, though {name:?} shows that a database is here"),
+        ));
+    }
+    // Nothing was acknowledged before CURRENT was there.
     for e in storage.list(&log_dir)? {
         storage.remove(&log_dir.join(&e.name))?;
     }
@@ -125,6 +147,10 @@ pub(super) fn create(
         ..Default::default()
     };
     publish_manifest(&**storage, dir, uuid, manifest)?;
+    // The directory's own name, and those of parents that were made with it.
+    for parent in dir.ancestors().skip(1).filter(|p| !p.as_os_str().is_empty()).take(SYNCED_PARENTS) {
+        storage.sync_dir(parent)?;
+    }
     Ok(log)
 }
 

@@ -206,6 +206,12 @@ impl Database {
             }
             match checkpoint::current(&*storage, dir)? {
                 Some((id, manifest)) => {
+                    if !options.read_only {
+                        // What is seen is made durable before anything builds on it: a sync of names may have failed.
+                        for d in [dir, &dir.join("col"), &dir.join("log")] {
+                            storage.sync_dir(d)?;
+                        }
+                    }
                     uuid = id;
                     loaded = checkpoint::load(&*storage, dir, &uuid, &manifest, options.verify_open_bytes)?;
                     leader.next_cid = manifest.next_collection_id;

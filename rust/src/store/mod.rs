@@ -3,6 +3,8 @@
 mod checkpoint;
 mod collection;
 mod database;
+#[cfg(test)]
+mod faults;
 mod files;
 mod heap;
 mod id_table;
