@@ -45,6 +45,7 @@ build: ## the release wheel in dist/, installed into .venv
 
 test-python: build ## pytest against the installed wheel
 	KEKTORDB_TEST_INSTALLED=1 $(PY) -P -m pytest $(ARGS)
+	$(PY) -P benches/run.py --smoke --engines kektordb
 
 tools: ## .venv with the pinned tools
 	@PYTHON="$(PYTHON)" tools/bootstrap.sh tools
@@ -57,9 +58,6 @@ format: tools ## format Python and Rust
 clean: ## remove .venv, dist and target
 	rm -rf .venv dist target
 
-# targets that exist as soon as what they run does
-ifneq ($(wildcard benches/run.py),)
 .PHONY: bench
-bench: build ## side by side with other engines, ratios and recall
-	$(PY) -P benches/run.py $(ARGS)
-endif
+bench: build ## side by side with other engines, ratios and recall (ARGS="--rows 100000 --dim 384")
+	@tools/bench.sh $(ARGS)
