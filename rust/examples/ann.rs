@@ -3,6 +3,7 @@
 //! usage: ann BASE QUERIES TRUTH|- [name=value ...]
 //!   BASE, QUERIES  vectors, .npy (float32, C order) or .fvecs;  TRUTH  exact row ids, .npy (int32), or - to scan
 //!   m=16 efc=200 threads=2 rows=0 (all) metric=cosine|dot|l2 dtype=f32|f16|i8 ef=16,32,64,128,256 k=10
+//!   index=graph|packed
 //!   filters=0.01,0.1,0.5 (shares kept at random)  delete=0.5 (share deleted and repaired)
 
 use kektordb_compute::{Codec, Dtype, Metric};
@@ -125,7 +126,12 @@ fn main() -> Result<(), Failure> {
         (0..nq).map(|i| t.ids(i)[..k].to_vec()).collect()
     };
 
-    let mut graph = Graph::new(Params::new(number("m", 16)?, number("efc", 200)?))?;
+    let params = Params::new(number("m", 16)?, number("efc", 200)?);
+    let mut graph = match opt.get("index").copied().unwrap_or("graph") {
+        "graph" => Graph::new(params)?,
+        "packed" => Graph::packed(params, &codec)?,
+        other => return Err(format!("index {other}: wanted graph or packed").into()),
+    };
     graph.grow_to(n)?;
     let t = Instant::now();
     graph.insert_range(&rows, 0, n as u32, threads);

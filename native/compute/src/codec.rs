@@ -89,6 +89,13 @@ pub struct Query {
     norm2: f32,
 }
 
+impl Query {
+    /// The vector that distances are measured from (of unit length under cosine).
+    pub fn vector(&self) -> &[f32] {
+        &self.v
+    }
+}
+
 /// Encodes rows of one collection and measures distances between them. Distances: smaller = nearer.
 #[derive(Debug, Clone)]
 pub struct Codec {

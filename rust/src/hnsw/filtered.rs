@@ -249,7 +249,7 @@ impl Graph {
         let all = rows.stored();
         let may = |row: RowId| (row as usize) < rows.count() && allow.contains(row);
         let Some(start) = self.descend(&all, &q, 0, &mut scratch.batch) else { return Some(Vec::new()) };
-        let Scratch { visited, sorted, near, heaps, batch, keys } = scratch;
+        let Scratch { visited, sorted, near, heaps, batch, keys, .. } = scratch;
         // Allowed rows of the neighbourhood are scored once, here.
         let (mut seen, mut count) = (Vec::new(), 1);
         if may(start.row) {

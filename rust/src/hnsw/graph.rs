@@ -1,12 +1,15 @@
 //! The graph's state: two arenas of links, the entry point, the locks of linkers, how far linking has come.
 
+use super::codes::{Codes, Rotated};
 use super::links::{Link, List, ground_stride, slot_header, upper_stride};
 use super::params::{Params, State};
 use super::scratch::ScratchPool;
 use crate::arena::{Arena, Piece};
 use crate::error::{Error, Result};
+use crate::flat::Rows;
 use crate::ids::RowId;
 use crate::limits::{MAX_GRAPH_ROWS, MAX_LEVEL};
+use kektordb_compute::Codec;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -19,6 +22,8 @@ const STRIPES: usize = 1024;
 #[derive(Debug)]
 pub struct Graph {
     pub(super) params: Params,
+    /// `None`: links only.
+    pub(super) codes: Option<Codes>,
     pub(super) ground: Arena,
     pub(super) upper: Arena,
     entry: AtomicU64,
@@ -42,15 +47,52 @@ impl Graph {
     /// An empty graph.
     pub fn new(params: Params) -> Result<Self> {
         params.check()?;
-        let ground = Arena::new(ground_stride(params.m0))?;
+        Self::empty(params, None)
+    }
+
+    /// An empty packed graph over vectors that `codec` encodes.
+    pub fn packed(params: Params, codec: &Codec) -> Result<Self> {
+        params.check()?;
+        Self::empty(params, Some(Codes::new(codec, params.m0, params.seed)))
+    }
+
+    fn empty(params: Params, codes: Option<Codes>) -> Result<Self> {
+        let ground = Arena::new(stride(&params, codes.as_ref()))?;
         let upper = Arena::new(upper_stride(params.m))?;
-        Ok(Self::over(params, ground, upper, 0, 0))
+        Ok(Self::over(params, codes, ground, upper, 0, 0))
+    }
+
+    /// True for a graph with neighbour codes.
+    pub fn is_packed(&self) -> bool {
+        self.codes.is_some()
     }
 
     /// A graph over what a checkpoint stored: maps the pieces, reads nothing of them.
     /// The files' bytes are vouched for by whoever holds their checksums; what a link says is checked when followed.
     pub fn open(params: Params, state: &State, ground: &[Piece], upper: &[Piece]) -> Result<Self> {
         params.check()?;
+        Self::open_with(params, None, state, ground, upper)
+    }
+
+    /// The same for a packed graph over vectors that `codec` encodes.
+    pub fn open_packed(
+        params: Params,
+        codec: &Codec,
+        state: &State,
+        ground: &[Piece],
+        upper: &[Piece],
+    ) -> Result<Self> {
+        params.check()?;
+        Self::open_with(params, Some(Codes::new(codec, params.m0, params.seed)), state, ground, upper)
+    }
+
+    fn open_with(
+        params: Params,
+        codes: Option<Codes>,
+        state: &State,
+        ground: &[Piece],
+        upper: &[Piece],
+    ) -> Result<Self> {
         let differs = |what: &str, got: u64, want: u64| {
             Err(Error::invalid(
                 format!("the graph was built with {what} {got}, asked for {want}"),
@@ -76,14 +118,22 @@ impl Graph {
                 "the graph's stored state is not a possible one: {state:?}"
             )));
         }
-        let ground = Arena::open(ground_stride(params.m0), state.rows as usize, ground)?;
+        let ground = Arena::open(stride(&params, codes.as_ref()), state.rows as usize, ground)?;
         let upper = Arena::open(upper_stride(params.m), state.slots as usize, upper)?;
-        Ok(Self::over(params, ground, upper, state.entry, state.linked))
+        Ok(Self::over(params, codes, ground, upper, state.entry, state.linked))
     }
 
-    fn over(params: Params, ground: Arena, upper: Arena, entry: u64, linked: u32) -> Self {
+    fn over(
+        params: Params,
+        codes: Option<Codes>,
+        ground: Arena,
+        upper: Arena,
+        entry: u64,
+        linked: u32,
+    ) -> Self {
         Graph {
             params,
+            codes,
             ground,
             upper,
             entry: AtomicU64::new(entry),
@@ -203,13 +253,21 @@ impl Graph {
 
     /// Replaces the links of a node, at most as many as its layer allows; holds the node's lock. Nothing where there is
     /// no such node (a damaged link named it).
-    pub(super) fn store_links<const UPPER: bool>(&self, node: u32, links: &[Link]) {
+    pub(super) fn store_links<const UPPER: bool>(
+        &self,
+        rows: &Rows<'_>,
+        node: u32,
+        links: &[Link],
+        rotated: &mut Rotated,
+    ) {
         debug_assert!(links.len() <= self.width::<UPPER>());
         if node as usize >= if UPPER { self.upper.rows() } else { self.ground.rows() } {
             return;
         }
         if UPPER {
             self.upper.row_u64(node as usize)[1..].store(links);
+        } else if let Some(codes) = &self.codes {
+            codes.store(rows, node, self.ground.row_u32(node as usize), self.params.m0, links, rotated);
         } else {
             self.ground.row_u32(node as usize)[..self.params.m0].store(links);
         }
@@ -254,6 +312,11 @@ impl Graph {
             self.done(row);
         }
     }
+}
+
+/// Width of a ground row in bytes.
+fn stride(params: &Params, codes: Option<&Codes>) -> usize {
+    codes.map_or(ground_stride(params.m0), |c| c.stride(params.m0))
 }
 
 /// Level of a row: at least `l` with probability `m^-l`, drawn from the seed and the row alone.

@@ -9,7 +9,7 @@ use super::links::Link;
 use super::scratch::Scratch;
 use super::search::{Place, TIES};
 use super::select::{admit, order, select};
-use crate::flat::Rows;
+use crate::flat::{Rows, key};
 use crate::ids::RowId;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -25,6 +25,7 @@ impl Graph {
             (row as usize) < self.rows() && (row as usize) < rows.count(),
             "row {row} has not been grown to"
         );
+        scratch.rotated.clear();
         self.link(rows, row, scratch);
         self.done(row);
     }
@@ -166,26 +167,31 @@ impl Graph {
                 early.sort_unstable_by(|a, b| order(me, a, b));
                 select(rows, me, &early, self.width::<UPPER>(), &mut links);
             }
-            self.store_links::<UPPER>(node, &links);
+            self.store_links::<UPPER>(rows, node, &links, &mut scratch.rotated);
         }
         let mut known = false;
         for &p in &back {
             known |= self.link_back::<UPPER>(rows, p, me, scratch);
         }
         if !known && let Some(nearest) = back.first() {
-            self.force_back::<UPPER>(*nearest, me);
+            self.force_back::<UPPER>(rows, *nearest, me, scratch);
         }
     }
 
-    /// Puts a link to `new` in place of the last one of `at`: a node that no neighbour took would be out of reach.
-    fn force_back<const UPPER: bool>(&self, at: Place, new: Place) {
+    /// Puts a link to `new` in place of the farthest one of `at`: a node that no neighbour took would be out of reach.
+    fn force_back<const UPPER: bool>(&self, rows: &Rows<'_>, at: Place, new: Place, scratch: &mut Scratch) {
         let _held = self.lock(at.node);
         let mut list: Vec<Link> = Vec::new();
         self.each_link::<UPPER>(at.node, |l| list.push(l));
         if list.iter().all(|l| l.node != new.node) {
-            list.truncate(self.width::<UPPER>() - 1);
+            list.retain(|l| (l.row as usize) < rows.count());
+            if list.len() == self.width::<UPPER>() {
+                let far = |l: &Link| (l.fill, key(rows.distance_between(at.row, l.row), l.row));
+                let last = (0..list.len()).max_by_key(|&i| far(&list[i]));
+                last.map(|i| list.remove(i));
+            }
             list.insert(0, Link { node: new.node, row: new.row, fill: false });
-            self.store_links::<UPPER>(at.node, &list);
+            self.store_links::<UPPER>(rows, at.node, &list, &mut scratch.rotated);
         }
     }
 
@@ -210,7 +216,7 @@ impl Graph {
         }
         if list.len() + 1 < width {
             list.push(Link { node: new.node, row: new.row, fill: false });
-            self.store_links::<UPPER>(at.node, &list);
+            self.store_links::<UPPER>(rows, at.node, &list, &mut scratch.rotated);
             return true;
         }
         list.retain(|l| (l.row as usize) < rows.count());
@@ -221,7 +227,10 @@ impl Graph {
         rows.distances_from(at.row, &batch.rows, &mut batch.distances);
         let mut out = Vec::with_capacity(width);
         if list.len() == width {
-            let known: Vec<(Link, f32)> = list.into_iter().zip(batch.distances.iter().copied()).collect();
+            let mut known: Vec<(Link, f32)> = list.into_iter().zip(batch.distances.iter().copied()).collect();
+            // A packed graph's links lie in no order.
+            let place = |&(l, distance): &(Link, f32)| Place { node: l.node, row: l.row, distance };
+            known.sort_unstable_by(|a, b| a.0.fill.cmp(&b.0.fill).then(order(at, &place(a), &place(b))));
             if !admit(rows, at, &known, new, &mut out) {
                 return false;
             }
@@ -235,7 +244,7 @@ impl Graph {
             all.sort_unstable_by(|a, b| order(at, a, b));
             select(rows, at, &all, width, &mut out);
         }
-        self.store_links::<UPPER>(at.node, &out);
+        self.store_links::<UPPER>(rows, at.node, &out, &mut scratch.rotated);
         out.iter().any(|l| l.node == new.node)
     }
 }

@@ -97,7 +97,7 @@ impl Graph {
             cursor.next += 1;
             done.examined += 1;
             if cursor.phase == Phase::Clear {
-                done.cleared += usize::from(deleted.contains(node) && self.clear_row(node));
+                done.cleared += usize::from(deleted.contains(node) && self.clear_row(rows, node, scratch));
             } else if upper {
                 done.relinked += usize::from(self.repair_node::<true>(rows, node, deleted, scratch));
             } else {
@@ -157,7 +157,8 @@ impl Graph {
             }
             found.sort_unstable_by(|a, b| order(me, a, b));
             select(rows, me, &found, width, &mut links);
-            self.store_links::<UPPER>(node, &links);
+            scratch.rotated.clear();
+            self.store_links::<UPPER>(rows, node, &links, &mut scratch.rotated);
             old
         };
         // The new neighbours learn of the node, as they would of a newcomer.
@@ -234,17 +235,17 @@ impl Graph {
     }
 
     /// Empties all lists of a row; false where they were empty.
-    fn clear_row(&self, row: RowId) -> bool {
+    fn clear_row(&self, rows: &Rows<'_>, row: RowId, scratch: &mut Scratch) -> bool {
         let mut any = false;
         self.each_link::<false>(row, |_| any = true);
         {
             let _held = self.lock(row);
-            self.store_links::<false>(row, &[]);
+            self.store_links::<false>(rows, row, &[], &mut scratch.rotated);
         }
         for slot in self.slots_of(row) {
             self.each_link::<true>(slot, |_| any = true);
             let _held = self.lock(slot);
-            self.store_links::<true>(slot, &[]);
+            self.store_links::<true>(rows, slot, &[], &mut scratch.rotated);
         }
         any
     }

@@ -1,6 +1,7 @@
 //! What a search needs beside the graph, kept from one search to the next.
 
 use super::beam::{Heaps, Sorted};
+use super::codes::{Rotated, Tables};
 use crate::ids::RowId;
 use parking_lot::Mutex;
 use std::ops::{Deref, DerefMut};
@@ -14,6 +15,8 @@ pub struct Scratch {
     pub(super) heaps: Heaps,
     pub(super) batch: Batch,
     pub(super) keys: Vec<u64>,
+    pub(super) rotated: Rotated,
+    pub(super) tables: Tables,
 }
 
 impl Scratch {
@@ -51,11 +54,14 @@ impl Batch {
 pub(super) struct Visited {
     stamps: Vec<u8>,
     now: u8,
+    /// Rows of the present search; a scratch may have served a larger graph before.
+    rows: usize,
 }
 
 impl Visited {
     /// Forgets all rows; rows `0..rows` can be marked from now on.
     pub(super) fn start(&mut self, rows: usize) {
+        self.rows = rows;
         if self.stamps.len() < rows {
             self.stamps.resize(rows, 0);
         }
@@ -70,7 +76,7 @@ impl Visited {
     #[inline(always)]
     pub(super) fn mark(&mut self, row: RowId) -> bool {
         match self.stamps.get_mut(row as usize) {
-            Some(s) if *s != self.now => {
+            Some(s) if *s != self.now && (row as usize) < self.rows => {
                 *s = self.now;
                 true
             }
@@ -80,7 +86,7 @@ impl Visited {
 
     #[inline(always)]
     pub(super) fn is_marked(&self, row: RowId) -> bool {
-        self.stamps.get(row as usize).is_none_or(|s| *s == self.now)
+        row as usize >= self.rows || self.stamps.get(row as usize).is_none_or(|s| *s == self.now)
     }
 }
 

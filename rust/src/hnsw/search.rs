@@ -68,6 +68,9 @@ impl Graph {
             return self.search_hiding(rows, &q, k, ef, allow, usize::MAX, scratch).unwrap_or_default();
         }
         let Some(start) = self.descend(&all, &q, 0, &mut scratch.batch) else { return Vec::new() };
+        if let Some(codes) = &self.codes {
+            return self.search_packed(&all, codes, q, start, k, ef, scratch);
+        }
         let Scratch { visited, sorted, heaps, batch, keys, .. } = scratch;
         keys.clear();
         if ef <= SORTED_MAX {

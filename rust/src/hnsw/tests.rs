@@ -1,4 +1,4 @@
-//! The graph against the exact scan, its invariants, and its behaviour under threads.
+//! The graph against the exact scan, its invariants, and its behaviour under threads; once with links only, once packed.
 
 use super::*;
 use crate::arena::{Arena, Piece};
@@ -8,6 +8,9 @@ use kektordb_compute::{Codec, Dtype, Metric, Query};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// This file is compiled twice.
+const PACKED: bool = super::packed_tests_are(module_path!());
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 struct Random(u64);
@@ -58,16 +61,39 @@ impl World {
         Rows::new(&self.arena, &self.codec, self.arena.rows()).unwrap()
     }
 
+    fn empty(&self, params: Params) -> Graph {
+        if PACKED { Graph::packed(params, &self.codec) } else { Graph::new(params) }.unwrap()
+    }
+
+    fn open(
+        &self,
+        params: Params,
+        state: &State,
+        ground: &[Piece],
+        upper: &[Piece],
+    ) -> crate::error::Result<Graph> {
+        if PACKED {
+            Graph::open_packed(params, &self.codec, state, ground, upper)
+        } else {
+            Graph::open(params, state, ground, upper)
+        }
+    }
+
     fn graph(&self, params: Params) -> Graph {
-        let mut g = Graph::new(params).unwrap();
+        let mut g = self.empty(params);
         g.grow_to(self.arena.rows()).unwrap();
         g.insert_range(&self.rows(), 0, self.arena.rows() as u32, 1);
-        assert_sound(&g);
+        assert_sound(self, &g);
         g
     }
 }
 
-fn assert_sound(g: &Graph) {
+fn assert_sound(w: &World, g: &Graph) {
+    let wrong: Vec<u32> = (0..g.rows() as u32)
+        .step_by(1 + g.rows() / 400)
+        .filter(|&r| !g.codes_are_right(&w.rows(), r))
+        .collect();
+    assert!(wrong.is_empty(), "rows with codes of other neighbours: {wrong:?}");
     let c = g.check();
     assert_eq!(c.problem_count, 0, "{:?}", c.problems);
 }
@@ -118,7 +144,8 @@ fn recall_is_high_for_every_metric_and_element_type() {
             let mut r = Random(2);
             let queries: Vec<_> = (0..50).map(|_| r.vector(24)).collect();
             let got = mean_recall(&w, &g, &queries, 10, 100, Allow::All);
-            assert!(got >= 0.95, "{metric:?} {dtype:?}: recall {got}");
+            // One bit for each of 24 dimensions says little; a packed graph is for hundreds.
+            assert!(got >= if PACKED { 0.92 } else { 0.95 }, "{metric:?} {dtype:?}: recall {got}");
         }
     }
 }
@@ -278,7 +305,7 @@ fn repair_all(w: &World, g: &Graph, deleted: &BitSet, budget: usize) {
         let step = g.repair(&w.rows(), deleted, &mut cursor, budget, &mut scratch);
         assert!(step.examined <= budget, "a step looked at {} nodes, allowed were {budget}", step.examined);
     }
-    assert_sound(g);
+    assert_sound(w, g);
     for row in 0..g.rows() as u32 {
         let gone = deleted.contains(row);
         g.each_link::<false>(row, |l| assert!(!gone && !deleted.contains(l.row), "{row} links to {}", l.row));
@@ -308,13 +335,14 @@ fn half_deleted_and_repaired_recall_stays_and_rows_can_be_linked_again() {
         sum += recall(&got, &scan(&rows, &q, 0..n, 10, Allow::Bits(&live)));
     }
     let half = sum / queries.len() as f64;
-    assert!(half >= before - 0.005, "recall {half}, before the deletion {before}");
+    let slack = if PACKED { 0.015 } else { 0.005 };
+    assert!(half >= before - slack, "recall {half}, before the deletion {before}");
     for row in deleted.iter() {
         g.insert(&rows, row, &mut scratch);
     }
-    assert_sound(&g);
+    assert_sound(&w, &g);
     let again = mean_recall(&w, &g, &queries, 10, 64, Allow::All);
-    assert!(again >= before - 0.005, "recall {again}, before the deletion {before}");
+    assert!(again >= before - slack, "recall {again}, before the deletion {before}");
 }
 
 #[test]
@@ -330,7 +358,7 @@ fn repairing_down_to_one_row_and_to_none_leaves_a_usable_graph() {
         for row in 0..300 {
             g.insert(&rows, row, &mut s);
         }
-        assert_sound(&g);
+        assert_sound(&w, &g);
         assert_eq!(g.search(&rows, &q, 300, 300, Allow::All, &mut s).len(), 300);
     }
 }
@@ -368,7 +396,7 @@ fn more_asked_for_than_there_is_gives_all_there_is() {
     let odd = BitSet::from_rows(37, (1..37).step_by(2));
     assert_eq!(g.search_auto(&rows, &q, 1000, 1, Allow::Bits(&odd), &mut s).len(), 18);
     assert!(g.search_auto(&rows, &q, 0, 10, Allow::All, &mut s).is_empty());
-    let empty = Graph::new(Params::new(4, 20)).unwrap();
+    let empty = w.empty(Params::new(4, 20));
     assert!(empty.search_auto(&rows, &q, 10, 10, Allow::All, &mut s).is_empty());
     assert!(empty.search(&rows, &q, 10, 10, Allow::All, &mut s).is_empty());
 }
@@ -397,7 +425,7 @@ fn a_reader_of_fewer_rows_sees_none_of_the_later_ones() {
 fn searches_beside_linkers_and_a_repair_return_legal_rows() {
     let (n, first) = (5000u32, 1000u32);
     let w = World::random(20, Metric::Cosine, Dtype::F32, n as usize, 16);
-    let mut g = Graph::new(Params::new(8, 60)).unwrap();
+    let mut g = w.empty(Params::new(8, 60));
     g.grow_to(n as usize).unwrap();
     let (g, rows) = (&g, w.rows());
     g.insert_range(&rows, 0, first, 2);
@@ -437,7 +465,7 @@ fn searches_beside_linkers_and_a_repair_return_legal_rows() {
         }
     });
     assert_eq!(g.linked(), n);
-    assert_sound(g);
+    assert_sound(&w, g);
     let mut r = Random(40);
     let queries: Vec<_> = (0..50).map(|_| r.vector(16)).collect();
     let got = mean_recall(&w, g, &queries, 10, 100, Allow::Bits(&live));
@@ -448,10 +476,10 @@ fn searches_beside_linkers_and_a_repair_return_legal_rows() {
 fn a_build_on_four_threads_is_as_good_as_one_on_one() {
     let w = World::random(21, Metric::L2, Dtype::F32, 4000, 16);
     let one = w.graph(Params::new(8, 80));
-    let mut four = Graph::new(Params::new(8, 80)).unwrap();
+    let mut four = w.empty(Params::new(8, 80));
     four.grow_to(4000).unwrap();
     four.insert_range(&w.rows(), 0, 4000, 4);
-    assert_sound(&four);
+    assert_sound(&w, &four);
     assert_eq!(four.linked(), 4000);
     let mut r = Random(22);
     let queries: Vec<_> = (0..60).map(|_| r.vector(16)).collect();
@@ -505,7 +533,7 @@ fn stored(
 fn reopened_from_its_bytes_it_gives_the_same_answers_and_grows_on() {
     let w = World::random(24, Metric::Cosine, Dtype::F32, 3000, 12);
     let (rows, mut s) = (w.rows(), Scratch::new());
-    let mut g = Graph::new(Params::new(8, 60)).unwrap();
+    let mut g = w.empty(Params::new(8, 60));
     g.grow_to(2000).unwrap();
     g.insert_range(&rows, 0, 2000, 2);
     let dir = tempfile::tempdir().unwrap();
@@ -516,7 +544,7 @@ fn reopened_from_its_bytes_it_gives_the_same_answers_and_grows_on() {
     for (storage, path) in stores {
         let (state, ground, upper) = stored(storage, &path, &g, &[]);
         assert_eq!(state, g.state());
-        let mut again = Graph::open(*g.params(), &state, &ground, &upper).unwrap();
+        let mut again = w.open(*g.params(), &state, &ground, &upper).unwrap();
         assert_eq!(again.linked(), 2000);
         let mut r = Random(25);
         for _ in 0..30 {
@@ -529,14 +557,14 @@ fn reopened_from_its_bytes_it_gives_the_same_answers_and_grows_on() {
         }
         again.grow_to(3000).unwrap();
         again.insert_range(&rows, 2000, 3000, 2);
-        assert_sound(&again);
+        assert_sound(&w, &again);
         let queries: Vec<_> = (0..30).map(|_| r.vector(12)).collect();
         assert!(mean_recall(&w, &again, &queries, 10, 80, Allow::All) >= 0.97);
-        let wrong = Graph::open(Params::new(12, 60), &state, &ground, &upper);
+        let wrong = w.open(Params::new(12, 60), &state, &ground, &upper);
         assert!(wrong.unwrap_err().to_string().contains("built with m 8"));
-        assert!(Graph::open(*g.params(), &state, &ground[1..], &upper).is_err());
+        assert!(w.open(*g.params(), &state, &ground[1..], &upper).is_err());
         for bad in [State { entry: u64::MAX, ..state }, State { linked: 2001, ..state }] {
-            assert!(Graph::open(*g.params(), &bad, &ground, &upper).is_err());
+            assert!(w.open(*g.params(), &bad, &ground, &upper).is_err());
         }
     }
     assert!(State::from_bytes(&[0; State::BYTES]).is_none());
@@ -555,7 +583,7 @@ fn damaged_links_never_lead_to_a_row_that_is_not_there() {
         let damage: Vec<_> = (0..hits).map(|_| (r.next() as usize, r.next() as u8)).collect();
         let path = PathBuf::from(format!("/db/graph{round}"));
         let (state, ground, upper) = stored(&storage, &path, &g, &damage);
-        let bad = Graph::open(*g.params(), &state, &ground, &upper).unwrap();
+        let bad = w.open(*g.params(), &state, &ground, &upper).unwrap();
         let bits = BitSet::from_rows(600, (0..600).step_by(3));
         for allow in [Allow::All, Allow::Bits(&bits)] {
             let q = w.codec.query(&r.vector(8));
