@@ -15,7 +15,7 @@ DAY_US = 86_400_000_000
 NOW = 1_800_000_000_000_000
 FADING = sorted(MODELS)
 odd = st.floats() | st.sampled_from([0.0, -0.0, 5e-324, math.inf, -math.inf, math.nan, 1e308])
-counts = st.integers(-5, 2**63 - 1)
+counts = st.integers(-5, 5) | st.integers(0, 2**63 - 1)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,17 @@ def test_nothing_fades_without_a_half_life() -> None:
         for never in (None, 0.0, -1.0, math.inf, math.nan):
             assert factor(model, 1e9, 0, never) == 1.0
         assert factor(model, 1e9, 0, 1.0) == (1.0 if model == "none" else pytest.approx(0.0, abs=1e-12))
+
+
+@pytest.mark.parametrize("model", [*FADING, "none"])
+def test_values_without_meaning_have_one_rule_in_both_forms(model: str) -> None:
+    odd_values = [math.inf, -math.inf, math.nan, 0.0, -1.0, 5e-324, 1e308]
+    for age in odd_values:
+        for half_life in odd_values:
+            for accesses in (-1, 0, 3):
+                one = factor(model, age, accesses, half_life)
+                assert 0.0 <= one <= 1.0
+                assert factors(model, [age], [accesses], half_life_s=[half_life]).tolist() == pytest.approx([one])
 
 
 def test_age_counts_from_making_or_last_use() -> None:

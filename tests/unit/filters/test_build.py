@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import enum
+import json
 import math
 import operator
 import pickle
@@ -15,7 +16,21 @@ import numpy as np
 import pytest
 
 from kektordb.errors import FilterSyntaxError, InvalidArgumentError, LimitExceededError
-from kektordb.filters import And, Compare, F, Field, Not, Number, Or, Text, encode_path, parse, parse_filter, parse_path
+from kektordb.filters import (
+    And,
+    Compare,
+    F,
+    Field,
+    Not,
+    Number,
+    Or,
+    Text,
+    encode_path,
+    parse,
+    parse_filter,
+    parse_path,
+    plan_json,
+)
 from kektordb.filters.limits import MAX_FILTER_NESTING, MAX_FILTER_NODES, MAX_FILTER_VALUES
 
 
@@ -193,14 +208,32 @@ def test_a_tree_that_grows_in_a_loop_meets_the_limits() -> None:
         half | ~half
 
 
-def test_the_deepest_tree_that_can_be_built_is_text_that_parses() -> None:
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda tree: Not(Or((tree, F.b == 2))),
+        lambda tree: Not(And((tree, F.b == 2))),
+        lambda tree: And((Or((tree, F.b == 2)), F.c == 3)),
+        Not,
+    ],
+)
+def test_the_deepest_tree_that_can_be_built_is_text_that_parses(wrap: Callable[[Any], Any]) -> None:
     tree: Any = F.a == 1
+    depth = 0
     while True:
         try:
-            tree = Not(Or((tree, F.b == 2)))
-        except LimitExceededError:
+            tree = wrap(tree)
+        except LimitExceededError as e:
+            limit = e.context["limit"]
             break
+        depth += 1
+    assert limit == "MAX_FILTER_NESTING" and depth in (
+        MAX_FILTER_NESTING // 2,
+        MAX_FILTER_NESTING,
+        MAX_FILTER_NESTING + 1,
+    )
     assert parse(str(tree)) == tree
+    json.loads(plan_json(tree) or "")
 
 
 def test_trees_are_values() -> None:

@@ -137,6 +137,7 @@ def test_contains_is_an_element_of_a_list_or_a_part_of_a_string() -> None:
         ("%%", ["", "a"], []),
         ("%a%b", ["ab", "xaxab"], ["aba"]),
         (".*[x]", [".*[x]"], ["x"]),
+        ("e\\\u0301%", ["\u00e9", "\u00e9x"], ["e", "ex"]),
     ],
 )
 def test_patterns_match_whole_strings(pattern: str, yes: list[str], no: list[str]) -> None:
