@@ -52,7 +52,7 @@ SEGMENT_CHARS = 32_768
 """A text is tokenised in segments of this size, so that a huge one needs no huge encoding."""
 CHARS_PER_TOKEN_MAX = 16
 """Past MAX_WINDOWS x this many characters a token, excerpts are tokenised instead of the whole text."""
-MAX_THREADS = 64
+MAX_THREADS = 1_024
 
 
 class _Text(NamedTuple):

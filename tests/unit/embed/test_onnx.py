@@ -228,7 +228,7 @@ def test_a_damaged_model_file_is_an_error_that_names_the_file(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"threads": -1}, {"threads": 1000}, {"max_tokens": 4}, {"max_tokens": 513}, {"overlap": 200}, {"long": "drop"}],
+    [{"threads": -1}, {"threads": 1025}, {"max_tokens": 4}, {"max_tokens": 513}, {"overlap": 200}, {"long": "drop"}],
 )
 def test_options_out_of_bounds_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
