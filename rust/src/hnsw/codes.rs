@@ -71,6 +71,12 @@ impl Codes {
         self.lanes.lut(&out.rotated, &mut out.lut);
     }
 
+    /// Tables of a stored row, which is to be linked.
+    pub(super) fn tables_of_row(&self, rows: &Rows<'_>, row: RowId, rotated: &mut Rotated, out: &mut Tables) {
+        let at = self.rotate(rows, row, rotated) * self.rotation.padded();
+        self.lanes.lut(&rotated.vectors[at..at + self.rotation.padded()], &mut out.lut);
+    }
+
     /// Estimated distances of links `32·block ..`; `words` is the ground row, `distance` the query's from it.
     #[inline(always)]
     pub(super) fn estimates(

@@ -36,6 +36,8 @@ const ROW_NS: f64 = 8.0;
 const BYTE_NS: f64 = 1.0 / 64.0;
 /// What an expansion costs a link besides scoring: reading it, marking, queueing.
 const LINK_NS: f64 = 13.0;
+/// What a visit of a packed walk costs a link, all in all.
+const CODE_NS: f64 = 10.0;
 /// The same where hidden neighbours are seen through.
 const HOP_NS: f64 = 55.0;
 /// Expansions of a plain walk beyond the width that it was asked for.
@@ -114,7 +116,7 @@ impl Graph {
         let visit = m0 * (LINK_NS + row);
         let direct = allowed as f64 * row;
         let two_hop = NEAR as f64 * visit + SEEDS as f64 * row + ef * m0 * (HOP_NS + row);
-        let plain = (ef / share + SETTLE) * visit;
+        let plain = (ef / share + SETTLE) * if self.is_packed() { row + m0 * CODE_NS } else { visit };
         if direct <= (two_hop * HANDICAP).min(plain) {
             Strategy::Direct
         } else if two_hop * HANDICAP <= plain {

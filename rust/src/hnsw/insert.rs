@@ -121,9 +121,14 @@ impl Graph {
         scratch: &mut Scratch,
     ) -> Vec<Place> {
         let ef = self.params.ef_construction;
+        scratch.keys.clear();
+        if let (false, Some(codes)) = (UPPER, &self.codes) {
+            self.around_packed(rows, codes, row, start, scratch);
+        }
         let Scratch { visited, sorted, heaps, batch, keys, .. } = scratch;
-        keys.clear();
-        if ef <= SORTED_MAX {
+        if !keys.is_empty() {
+            // The packed walk has been there.
+        } else if ef <= SORTED_MAX {
             sorted.start(ef, TIES);
             self.walk::<UPPER>(rows, &row, start, node, sorted, visited, batch, |_, _| ());
             sorted.drain_into(keys);

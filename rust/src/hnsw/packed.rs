@@ -34,22 +34,47 @@ impl Graph {
         let visit = |d: f32, row: RowId| best.push(key(d, row));
         if ef <= SORTED_MAX {
             sorted.start(ef, k.max(TIES));
-            self.walk_packed(all, codes, &q, &tables.lut, start, sorted, visited, visit);
+            self.walk_packed(all, codes, &q, &tables.lut, start, 0, sorted, visited, visit);
         } else {
             heaps.start(ef, k.max(TIES));
-            self.walk_packed(all, codes, &q, &tables.lut, start, heaps, visited, visit);
+            self.walk_packed(all, codes, &q, &tables.lut, start, 0, heaps, visited, visit);
         }
         best.into_hits()
     }
 
+    /// The ground nodes nearest to a row that is to be linked, as keys in rising order; see `walk` on the salt.
+    pub(super) fn around_packed(
+        &self,
+        rows: &Rows<'_>,
+        codes: &Codes,
+        row: RowId,
+        start: Place,
+        scratch: &mut Scratch,
+    ) {
+        let ef = self.params.ef_construction;
+        let Scratch { visited, sorted, heaps, keys, rotated, tables, .. } = scratch;
+        codes.tables_of_row(rows, row, rotated, tables);
+        let visit = |d: f32, found: RowId| keys.push(key(d, found ^ row));
+        if ef <= SORTED_MAX {
+            sorted.start(ef, TIES);
+            self.walk_packed(rows, codes, &row, &tables.lut, start, row, sorted, visited, visit);
+        } else {
+            heaps.start(ef, TIES);
+            self.walk_packed(rows, codes, &row, &tables.lut, start, row, heaps, visited, visit);
+        }
+        keys.sort_unstable();
+    }
+
+    /// Visits the front's nodes, nearest first; see `walk` on the salt.
     #[allow(clippy::too_many_arguments)]
-    pub(super) fn walk_packed(
+    fn walk_packed(
         &self,
         all: &Rows<'_>,
         codes: &Codes,
         probe: &impl Probe,
         lut: &Lut,
         start: Place,
+        salt: RowId,
         front: &mut impl Front,
         visited: &mut Visited,
         mut visit: impl FnMut(f32, RowId),
@@ -57,10 +82,10 @@ impl Graph {
         let there = self.rows().min(all.count());
         visited.start(there);
         visited.mark(start.row);
-        front.push(key(start.distance, start.row));
+        front.push(key(start.distance, start.row ^ salt));
         let mut d = [0f32];
         while let Some(k) = front.pop() {
-            let row = k as RowId;
+            let row = k as RowId ^ salt;
             // Only marked rows are in the front, and only rows that are there can be marked.
             let words = self.ground.row_u32(row as usize);
             probe.distances(all, &[row], &mut d);
@@ -82,13 +107,13 @@ impl Graph {
                     let row = (link & !super::links::FILL).wrapping_sub(1);
                     // Marked when queued, not when met: another node may estimate it better.
                     if visited.mark(row) {
-                        front.push(key(estimate, row));
+                        front.push(key(estimate, row ^ salt));
                         bound = bound_of(front);
                     }
                 }
             }
             front.coming(|k| {
-                let row = k as RowId;
+                let row = k as RowId ^ salt;
                 kektordb_compute::prefetch(self.ground.row_ptr(row as usize), self.ground.stride());
                 all.prefetch(row);
             });
