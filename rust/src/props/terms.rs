@@ -46,6 +46,8 @@ fn value(path: &str, v: &Value, role: Role, out: &mut BTreeSet<Vec<u8>>) {
             }
         }
         Value::Object(fields) => {
+            // An object is no null, though it equals nothing.
+            out.insert(term(path, kind::NON_NULL, &[]));
             for (name, v) in fields {
                 let mut inner = format!("{path}.");
                 push_name(&mut inner, name);

@@ -57,7 +57,6 @@ fn leaves<'a>(v: &'a Value, path: &[&str], element: bool, out: &mut Vec<(&'a Val
                 leaves(v, rest, element, out);
             }
         }
-        (Value::Object(_), []) => {}
         (v, []) => out.push((v, element)),
         _ => {}
     }
