@@ -198,6 +198,9 @@ impl Database {
         let mut uuid = [0; 16];
         let mut log = None;
         if let Some(dir) = dir {
+            if (options.read_only || !options.create) && !storage.exists(&dir.join("CURRENT"))? {
+                return Err(Error::NotFound { what: format!("database {}", dir.display()) });
+            }
             if !options.read_only {
                 if options.create {
                     storage.create_dir(dir)?;
