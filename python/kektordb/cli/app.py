@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kektordb.cli import output
-from kektordb.errors import InvalidArgumentError
+from kektordb.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
     from kektordb.engine.database import Database
@@ -46,7 +46,10 @@ def database(db: Path | None, *, create: bool = True) -> Iterator[Database]:
     from kektordb.config import default_db_path
 
     path = db or default_db_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if create:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    elif not path.exists():
+        raise NotFoundError(f"there is no database at {path}", hint="`kektordb remember` makes one; --db names another")
     with kektordb.open(path, create=create) as opened:
         yield opened
 
@@ -350,4 +353,4 @@ def config_show(
 
 def main() -> None:
     output.make_robust()
-    app()
+    app(prog_name="kektordb")

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 class Report:
     read: list[tuple[str, str, int]] = field(default_factory=list)
     """(file and session, form, turns or passages)"""
-    skipped: list[tuple[str, str]] = field(default_factory=list)
+    skipped: list[tuple[str, str, int]] = field(default_factory=list)
+    """(file or conversation, why, how many records)"""
     stored: int = 0
     known: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {
             "read": [{"name": n, "form": f, "items": i} for n, f, i in self.read],
-            "skipped": [{"name": n, "why": w} for n, w in self.skipped],
+            "skipped": [{"name": n, "why": w, "count": c} for n, w, c in self.skipped],
             "stored": self.stored,
             "known_already": self.known,
         }
@@ -33,9 +34,9 @@ class Report:
     def show(self) -> None:
         for name, form, items in self.read:
             print(f"{items:6}  {form:11}  {output.clean(name)}")
-        for name, why in self.skipped:
+        for name, why, _ in self.skipped:
             print(f"skipped {output.clean(name)}: {output.clean(why)}")
-        print(f"{self.stored} stored, {self.known} known already, {len(self.skipped)} skipped")
+        print(f"{self.stored} stored, {self.known} known already, {sum(c for _, _, c in self.skipped)} skipped")
 
 
 def run(mem: MemoryStore | None, path: Path, *, tags: Sequence[str], quiet: bool) -> Report:
@@ -47,7 +48,7 @@ def run(mem: MemoryStore | None, path: Path, *, tags: Sequence[str], quiet: bool
     with output.progress("reading", total=total, quiet=quiet) as step:
         for s in sources:
             if isinstance(s, Skipped):
-                report.skipped.append((s.name, s.why))
+                report.skipped.append((s.name, s.why, s.count))
                 continue
             report.read.append((s.name if s.passages else f"{s.name}: {s.session}", s.form, len(s)))
             if mem is not None:

@@ -60,7 +60,17 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def show_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=False, default=str, indent=2))
+    print(json_text(value, indent=2))
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """JSON that loses nothing: escaped where the terminal's encoding or a lone surrogate needs it."""
+    text = json.dumps(value, ensure_ascii=False, default=str, indent=indent)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except (UnicodeError, LookupError):
+        return json.dumps(value, ensure_ascii=True, default=str, indent=indent)
+    return text
 
 
 def _no_bar(done: int, total: int | None = None) -> None:
@@ -91,10 +101,8 @@ def fail(error: KektorError, *, as_json: bool) -> NoReturn:
     code = next((c for cls, c in EXIT_CODES if isinstance(error, cls)), 1)
     if as_json:
         print(
-            json.dumps(
-                {"error": {"code": error.code, "message": error.message, "hint": error.hint, "context": error.context}},
-                ensure_ascii=False,
-                default=str,
+            json_text(
+                {"error": {"code": error.code, "message": error.message, "hint": error.hint, "context": error.context}}
             )
         )
     else:
@@ -116,6 +124,9 @@ def reported(*, as_json: bool) -> Iterator[None]:
         # The reader went away (`| head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+    except (OSError, UnicodeError) as e:
+        # The system's own refusals: no such folder, no permission, a full disk, bytes that are no text.
+        fail(KektorError(str(e), hint="check the path, its permissions and its encoding"), as_json=as_json)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         raise SystemExit(130) from None

@@ -39,8 +39,11 @@ class Turn:
         }
 
 
-Conversation = tuple[str, str, list[Turn]]
-"""(form, session name, turns)"""
+Conversation = tuple[str, str, list[Turn], int]
+"""(form, session name, turns, records left out because they hold no words of a speaker)"""
+
+SESSION_CHARS_MAX = 120
+"""A longer title is cut; the export's own id keeps it apart from others."""
 
 ROLES = {"human": "user", "user": "user", "assistant": "assistant", "model": "assistant", "ai": "assistant"}
 
@@ -51,19 +54,50 @@ def conversations(data: Json, name: str) -> Iterator[Conversation]:
     for i, item in enumerate(items):
         if not isinstance(item, Mapping):
             continue
-        session = str(item.get("title") or item.get("name") or f"{name}-{i + 1}")
+        session = session_name(item, f"{name}-{i + 1}")
         if isinstance(item.get("mapping"), Mapping):
-            yield "chatgpt", session, list(chatgpt(item))
+            branch = screen_branch(item)
+            turns = list(chatgpt(item))
+            yield "chatgpt", session, turns, len(branch) - len(turns)
         elif isinstance(item.get("chat_messages"), list):
-            yield "claude", session, list(claude(item))
-        elif isinstance(item.get("messages") or item.get("turns"), list):
-            yield "turns", session, turns_of(item.get("messages") or item["turns"])
+            turns = list(claude(item))
+            yield "claude", session, turns, len(item["chat_messages"]) - len(turns)
+        elif isinstance(list_ := item.get("messages") or item.get("turns"), list):
+            turns = turns_of(list_)
+            yield "turns", session, turns, len(list_) - len(turns)
     activity = [i for i in items if isinstance(i, Mapping) and str(i.get("header", "")).startswith("Gemini")]
     if activity:
-        yield "gemini", name, list(gemini(activity))
-    loose = turns_of(i for i in items if is_turn(i))
+        yield "gemini", name, list(gemini(activity)), sum(1 for a in activity if not any(gemini([a])))
+    loose = turns_of(i for i in items if is_turn(i) and not is_conversation(i))
     if loose:
-        yield "turns", name, loose
+        yield "turns", name, loose, 0
+
+
+def session_name(item: Mapping[str, Json], default: str) -> str:
+    """The title, with the export's own id: many chats are called "New chat"."""
+    title = str(item.get("title") or item.get("name") or default)[:SESSION_CHARS_MAX]
+    key = item.get("conversation_id") or item.get("uuid") or item.get("id")
+    return f"{title} ({str(key)[:40]})" if key else title
+
+
+def is_conversation(item: Json) -> bool:
+    return isinstance(item, Mapping) and (
+        isinstance(item.get("mapping"), Mapping)
+        or isinstance(item.get("chat_messages"), list)
+        or isinstance(item.get("messages") or item.get("turns"), list)
+    )
+
+
+def strangers(data: Json) -> int:
+    """How many entries of a list are of no known form."""
+    items = data if isinstance(data, list) else [data]
+    return sum(
+        1
+        for i in items
+        if not is_conversation(i)
+        and not is_turn(i)
+        and not (isinstance(i, Mapping) and str(i.get("header", "")).startswith("Gemini"))
+    )
 
 
 def line_records(records: Iterable[Json], name: str) -> Iterator[Conversation]:
@@ -76,7 +110,7 @@ def line_records(records: Iterable[Json], name: str) -> Iterator[Conversation]:
             if isinstance(r.get("message"), Mapping):
                 form = "claude-code"
     for session, list_ in by_session.items():
-        yield form, session, turns_of(list_)
+        yield form, session, turns_of(list_), 0
 
 
 def turns_of(items: Iterable[Json]) -> list[Turn]:
@@ -116,8 +150,8 @@ def plain_turn(item: Json) -> Turn | None:
     )
 
 
-def chatgpt(item: Mapping[str, Json]) -> Iterator[Turn]:
-    """The branch that was on the screen last: from `current_node` up to the root. Edited-away branches are left out."""
+def screen_branch(item: Mapping[str, Json]) -> list[Mapping[str, Json]]:
+    """The messages on the screen last: from the root down to `current_node`. Edited-away branches are left out."""
     mapping: Mapping[str, Json] = item["mapping"]
     node, path, seen = item.get("current_node"), [], set()
     if node is None:
@@ -125,14 +159,18 @@ def chatgpt(item: Mapping[str, Json]) -> Iterator[Turn]:
         node = leaves[-1] if leaves else None
     while isinstance(node, str) and node in mapping and node not in seen:
         seen.add(node)
+        if not isinstance(mapping[node], Mapping):
+            break
         path.append(mapping[node])
         node = mapping[node].get("parent")
-    for entry in reversed(path):
-        message = entry.get("message")
-        if not isinstance(message, Mapping):
-            continue
-        role = ((message.get("author") or {}).get("role") or "").lower()
-        text = text_of((message.get("content") or {}).get("parts"))
+    return [entry["message"] for entry in reversed(path) if isinstance(entry.get("message"), Mapping)]
+
+
+def chatgpt(item: Mapping[str, Json]) -> Iterator[Turn]:
+    for message in screen_branch(item):
+        author, content = message.get("author"), message.get("content")
+        role = str(author.get("role") or "").lower() if isinstance(author, Mapping) else ""
+        text = text_of(content.get("parts")) if isinstance(content, Mapping) else text_of(content)
         if role in ("user", "assistant") and text:
             yield Turn(speaker=role, text=text, at=moment(message.get("create_time")), role=role)
 

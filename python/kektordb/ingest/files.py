@@ -43,6 +43,8 @@ class Skipped:
 
     name: str
     why: str
+    count: int = 1
+    """How many records this stands for; a file or conversation that is left out whole counts as one."""
 
 
 def read_path(path: str | Path) -> Iterator[Source | Skipped]:
@@ -63,7 +65,12 @@ def read_path(path: str | Path) -> Iterator[Source | Skipped]:
 
 def read_file(file: Path) -> Iterator[Source | Skipped]:
     name, suffix = str(file), file.suffix.lower()
-    if file.stat().st_size > SIZE_BYTES_MAX:
+    try:
+        size = file.stat().st_size
+    except OSError as e:
+        yield Skipped(name, f"cannot be read: {e.strerror}")
+        return
+    if size > SIZE_BYTES_MAX:
         yield Skipped(name, f"larger than {SIZE_BYTES_MAX >> 20} MiB")
         return
     readers: dict[str, Callable[[str, str], Iterator[Source | Skipped]]] = {
@@ -88,26 +95,36 @@ def read_file(file: Path) -> Iterator[Source | Skipped]:
 
 
 def markdown(name: str, text: str) -> Iterator[Source | Skipped]:
-    yield Source(name, "markdown", Path(name).stem, passages=tuple(documents.markdown(text)))
+    yield document(name, "markdown", documents.markdown(text))
 
 
 def plain(name: str, text: str) -> Iterator[Source | Skipped]:
-    yield Source(name, "text", Path(name).stem, passages=tuple(documents.plain(text)))
+    yield document(name, "text", documents.plain(text))
+
+
+def document(name: str, form: str, passages: Iterator[documents.Passage]) -> Source | Skipped:
+    found = tuple(passages)
+    return Source(name, form, Path(name).stem, passages=found) if found else Skipped(name, "holds no text")
 
 
 def whole_json(name: str, text: str) -> Iterator[Source | Skipped]:
     try:
         data = json.loads(text)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         yield Skipped(name, f"is not JSON: {e}")
         return
     found = False
-    for form, session, turns in chats.conversations(data, Path(name).stem):
+    for form, session, turns, left_out in chats.conversations(data, Path(name).stem):
+        if left_out and turns:
+            yield Skipped(f"{name}: {session}", f"{left_out} records hold no words of a speaker", left_out)
         found = True
         if turns:
             yield Source(name, form, session, turns=tuple(turns))
         else:
             yield Skipped(f"{name}: {session}", "holds no text")
+    strange = chats.strangers(data)
+    if found and strange:
+        yield Skipped(name, f"{strange} entries are neither conversations nor turns", strange)
     if not found:
         yield Skipped(name, "is JSON of a form that is not known; turns need a text and a speaker")
 
@@ -119,13 +136,13 @@ def json_lines(name: str, text: str) -> Iterator[Source | Skipped]:
             continue
         try:
             records.append(json.loads(line))
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             yield Skipped(f"{name}: line {n}", f"is not JSON: {e}")
     yield from (
         Source(name, form, session, turns=tuple(turns))
-        for form, session, turns in chats.line_records(records, Path(name).stem)
+        for form, session, turns, _ in chats.line_records(records, Path(name).stem)
         if turns
     )
     unread = sum(1 for r in records if not chats.is_turn(r))
     if unread:
-        yield Skipped(name, f"{unread} of {len(records)} lines are no turns (need a text and a speaker)")
+        yield Skipped(name, f"{unread} of {len(records)} lines are no turns (need a text and a speaker)", unread)
