@@ -14,13 +14,16 @@ from kektordb.engine.hits import Hits
 from kektordb.engine.plan import plan_text
 from kektordb.engine.protocol import Json, Page, Row
 from kektordb.engine.rows import row_of
-from kektordb.errors import InvalidArgumentError, NotFoundError
+from kektordb.errors import DtypeError, InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
     from kektordb._native import Store, Tx
 
 Durability = Literal["sync", "buffered"]
 GONE = 0
+WORD = 2**63 - 1
+"""No count is larger: what the extension's whole numbers hold."""
+LAST_ROW = 2**32 - 1
 
 
 class Collection:
@@ -32,7 +35,8 @@ class Collection:
     def __init__(self, store: Store, name: str, *, ef_search: int) -> None:
         self._store = store
         self.name = name
-        self._spec: dict[str, Json] = json.loads(store.spec(name))
+        with door.utf8():
+            self._spec: dict[str, Json] = json.loads(store.spec(door.name(name, "collection name")))
         self._ef = ef_search
         self.dim: int = self._spec["dim"]
 
@@ -177,10 +181,14 @@ class Collection:
         k hits come back whenever k rows match. ef_search: width of the walk, raised to k; larger = better recall and
         slower. max_distance bounds the vector arm alone. exact scans all rows. explain fills `Hit.parts`.
         """
-        if type(k) is not int:
-            k = whole(k, "k")
-        if k < 1:
-            raise InvalidArgumentError(f"k is {k}", hint="ask for at least one hit")
+        if type(k) is not int or not 1 <= k <= WORD:
+            k = at_least_one(k, "k")
+        if type(alpha) is not float:
+            alpha = door.real(alpha, "alpha")
+        if max_distance is not None:
+            max_distance = door.real(max_distance, "max_distance")
+        if text is not None:
+            door.name(text, "text")
         payload, _ = included(include)
         v = None if vector is None else door.vector(vector, dim=self.dim)
         with door.utf8():
@@ -191,7 +199,7 @@ class Collection:
                 text,
                 alpha,
                 k,
-                self._ef if ef_search is None else ef_search,
+                self._ef if ef_search is None else width(ef_search),
                 None if filter is None else plan_text(filter),
                 max_distance,
                 exact,
@@ -210,19 +218,28 @@ class Collection:
         include: Sequence[str] = (),
     ) -> list[Hits]:
         """One search per row of `vectors`, on `threads` threads (0 = all cores)."""
-        if whole(k, "k") < 1:
-            raise InvalidArgumentError(f"k is {k}", hint="ask for at least one hit")
+        k = at_least_one(k, "k")
         m = door.matrix(vectors, n=None, dim=self.dim)
         payload, _ = included(include)
-        ef = self._ef if ef_search is None else ef_search
-        cores = self._store.search_batch(self.name, None, m, k, ef, plan_text(filter), threads, payload)
+        ef = self._ef if ef_search is None else width(ef_search)
+        threads = door.whole(threads, "threads", at_least=0, at_most=WORD)
+        with door.utf8():
+            cores = self._store.search_batch(self.name, None, m, k, ef, plan_text(filter), threads, payload)
         return [Hits(c) for c in cores]
 
     def search_rows(
         self, vector: NDArray[np.float32], k: int, ef_search: int
     ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
         """The fast path: (rows, distances), no ids, no payloads. `vector` is a contiguous float32 array."""
-        return self._store.search_rows(self.name, vector, k, ef_search)
+        try:
+            return self._store.search_rows(self.name, vector, k, ef_search)
+        except (TypeError, OverflowError) as e:
+            at_least_one(k, "k")
+            width(ef_search)
+            made = f"{getattr(vector, 'dtype', type(vector).__name__)} of shape {np.shape(vector)}"
+            raise DtypeError(
+                f"vector is {made}", hint=f"give a contiguous float32 array of {self.dim} numbers; search() converts"
+            ) from e
 
     def row_ids(self) -> list[str]:
         """External id of each row, in row order; empty text for a row that is deleted. Valid until vacuum."""
@@ -230,7 +247,10 @@ class Collection:
 
     def explain_text(self, text: str, id: str) -> list[dict[str, Json]]:
         """Per-term parts of the BM25 score of one row."""
-        hits = self._store.search(self.name, None, None, text, 0.0, 10_000, 0, None, None, False, False)
+        with door.utf8():
+            hits = self._store.search(
+                self.name, None, None, door.name(text, "text"), 0.0, 10_000, 0, None, None, False, False
+            )
         rows = dict(zip(hits.ids(), hits.rows().tolist(), strict=True))
         if id not in rows:
             raise NotFoundError(f"{id!r} is not among the hits of {text!r}")
@@ -241,10 +261,14 @@ class Collection:
         return f"Collection({self.name!r}, dim={self.dim}, metric={self.metric!r}, index={self.index!r})"
 
 
-def whole(value: object, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidArgumentError(f"{what} is {value!r}", hint="give a whole number")
-    return int(value)
+def at_least_one(value: object, what: str) -> int:
+    """A count of what is wanted. The engine refuses those past its limits, naming the limit."""
+    return door.whole(value, what, at_least=1, at_most=WORD)
+
+
+def width(value: object) -> int:
+    """`ef_search`; 0 is as good as k."""
+    return door.whole(value, "ef_search", at_least=0, at_most=WORD)
 
 
 def sync(durability: str) -> bool:
@@ -300,13 +324,13 @@ def scan(
     after: str | None,
     include: Sequence[str],
 ) -> Page:
-    if whole(limit, "limit") < 1:
-        raise InvalidArgumentError(f"limit is {limit}", hint="at least 1")
+    limit = at_least_one(limit, "limit")
     payload, vec = included(include)
-    try:
-        start = None if after is None else int(after)
-    except ValueError:
-        raise InvalidArgumentError(f"after is {after!r}", hint="give the `next` of the page before") from None
+    start = None
+    if after is not None:
+        if not (isinstance(after, str) and after.isascii() and after.isdigit() and len(after) <= 10):
+            raise InvalidArgumentError(f"after is {after!r}", hint="give the `next` of the page before")
+        start = min(int(after), LAST_ROW)
     with door.utf8():
         rows, cursor = store.scan(name, view, plan_text(filter), limit, start, payload, vec)
     return Page(rows=tuple(row_of(r) for r in rows), next=None if cursor is None else str(cursor))
@@ -314,5 +338,5 @@ def scan(
 
 def facets(store: Store, name: str, view: Any, field: str, filter: object, limit: int) -> list[tuple[Json, int]]:
     with door.utf8():
-        pairs = json.loads(store.facets(name, view, field, plan_text(filter), whole(limit, "limit")))
+        pairs = json.loads(store.facets(name, view, field, plan_text(filter), at_least_one(limit, "limit")))
     return [(v, n) for v, n in pairs]

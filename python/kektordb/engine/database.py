@@ -69,7 +69,7 @@ class Database:
         snowball language for them, None = no stemming. history: replaced and deleted rows stay for as-of views.
         """
         h = hnsw or HnswParams()
-        fields = [text_fields] if isinstance(text_fields, str) else list(text_fields)
+        fields = [text_fields] if isinstance(text_fields, str) else [door.name(f, "a text field") for f in text_fields]
         for what, value in (("dim", dim), ("m", h.m), ("ef_construction", h.ef_construction)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise InvalidArgumentError(f"{what} is {value!r}", hint="give a positive whole number")
@@ -85,10 +85,10 @@ class Database:
             "text_fields": fields,
             "language": language if fields else None,
             "history": history,
-            "meta": dict(meta or {}),
+            "meta": json.loads(door.payload_text(meta or {}, "meta")),
         }
         with door.utf8():
-            self._store.create_collection(name, json.dumps(spec))
+            self._store.create_collection(door.name(name, "collection name"), json.dumps(spec))
         return self.collection(name)
 
     def collection(self, name: str) -> Collection:
@@ -100,7 +100,8 @@ class Database:
 
     def drop_collection(self, name: str) -> None:
         """Removes a collection with all its rows; its files go with the next checkpoint."""
-        self._store.drop_collection(name)
+        with door.utf8():
+            self._store.drop_collection(door.name(name, "collection name"))
 
     def __getitem__(self, name: str) -> Collection:
         return self.collection(name)
@@ -122,7 +123,7 @@ class Database:
 
     def kv(self, namespace: str) -> Kv:
         """Key-value pairs of one namespace."""
-        return Kv(self, namespace)
+        return Kv(self, door.name(namespace, "namespace"))
 
     # -- memory
 
@@ -212,11 +213,11 @@ class Batch:
 
     def kv_set(self, namespace: str, key: str, value: bytes) -> None:
         with door.utf8():
-            self._tx.kv_set(namespace, key, bytes(value))
+            self._tx.kv_set(door.name(namespace, "namespace"), door.name(key, "key"), door.raw(value, "value"))
 
     def kv_delete(self, namespace: str, key: str) -> None:
         with door.utf8():
-            self._tx.kv_delete(namespace, key)
+            self._tx.kv_delete(door.name(namespace, "namespace"), door.name(key, "key"))
 
 
 class Kv:
@@ -229,7 +230,7 @@ class Kv:
 
     def get(self, key: str) -> bytes | None:
         with door.utf8():
-            value = self._store.kv_get(self.namespace, key)
+            value = self._store.kv_get(self.namespace, door.name(key, "key"))
         return None if value is None else bytes(value)
 
     def set(self, key: str, value: bytes) -> None:
@@ -248,8 +249,9 @@ class Kv:
         """Sets the key if it holds exactly `expected` (None: is absent); VersionConflictError otherwise."""
         with door.utf8():
             tx = self._store.transaction("", "")
-            self._store.expect_kv(tx, self.namespace, key, expected)
-            tx.kv_set(self.namespace, key, bytes(value))
+            wanted = None if expected is None else door.raw(expected, "expected")
+            self._store.expect_kv(tx, self.namespace, door.name(key, "key"), wanted)
+            tx.kv_set(self.namespace, key, door.raw(value, "value"))
         self._store.commit(tx, True)
 
 
@@ -267,8 +269,8 @@ def open_database(
     s = settings or Settings.load()
     if recovery not in ("strict", "salvage"):
         raise InvalidArgumentError(f"recovery is {recovery!r}", hint='"strict" or "salvage"')
-    name = os.fspath(path)
-    if not isinstance(name, str) or not name:
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidArgumentError(f"path is {name!r}", hint='give a directory, or ":memory:"')
     where = None if name == ":memory:" else os.path.abspath(os.path.expanduser(name))
     if where is not None and os.path.exists(where) and not os.path.isdir(where):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,12 @@ def ids_of(ids: Sequence[str] | str) -> list[str]:
     """A list of distinct, non-empty ids; one id may stand alone."""
     if isinstance(ids, str):
         ids = [ids]
-    out = list(ids)
+    if isinstance(ids, bytes | Mapping):
+        raise InvalidArgumentError(f"ids are a {type(ids).__name__}", hint="give a list of texts")
+    try:
+        out = list(ids)
+    except TypeError as e:
+        raise InvalidArgumentError(f"ids are a {type(ids).__name__}", hint="give a list of texts") from e
     for i, one in enumerate(out):
         if not isinstance(one, str):
             raise InvalidArgumentError(f"id {i} is a {type(one).__name__}: {one!r}", hint="ids are text; use str(...)")
@@ -50,7 +55,7 @@ def matrix(vectors: object, *, n: int | None, dim: int, what: str = "vectors") -
         )
     if n is not None and a.shape[0] != n:
         raise InvalidArgumentError(f"{n} ids and {a.shape[0]} {what}", hint="give one vector for each id")
-    return np.ascontiguousarray(a, dtype=np.float32)
+    return single(a, what)
 
 
 def vector(value: object, *, dim: int) -> NDArray[np.float32]:
@@ -66,7 +71,50 @@ def vector(value: object, *, dim: int) -> NDArray[np.float32]:
         raise DimensionMismatchError(
             f"vector has dimension {a.shape[0]}, the collection has {dim}", got=a.shape[0], want=dim
         )
-    return np.ascontiguousarray(a, dtype=np.float32)
+    return single(a, "vector")
+
+
+def single(a: NDArray[Any], what: str) -> NDArray[np.float32]:
+    """The array as float32, refusing what float32 cannot hold. NaN and infinity go on to the engine, which names them."""
+    with np.errstate(over="ignore"):
+        out = np.ascontiguousarray(a, dtype=np.float32)
+    if a.dtype != np.float32 and not np.array_equal(np.isinf(out), np.isinf(a)):
+        raise InvalidArgumentError(
+            f"{what} hold numbers beyond float32", hint="scale them; the largest is about 3.4e38 either way"
+        )
+    return out
+
+
+def name(value: object, what: str) -> str:
+    """Text that names something."""
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{what} is a {type(value).__name__}: {value!r}", hint="give text")
+    return value
+
+
+def raw(value: object, what: str) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise InvalidArgumentError(f"{what} is a {type(value).__name__}", hint="give bytes; text.encode() for text")
+    return bytes(value)
+
+
+def whole(value: object, what: str, *, at_least: int, at_most: int) -> int:
+    """A whole number within bounds, both included."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidArgumentError(f"{what} is {value!r}", hint="give a whole number")
+    out = int(value)
+    if out < at_least:
+        raise InvalidArgumentError(f"{what} is {out}", hint=f"at least {at_least}")
+    if out > at_most:
+        raise InvalidArgumentError(f"{what} is {out}", hint=f"at most {at_most:,}")
+    return out
+
+
+def real(value: object, what: str) -> float:
+    """A number that is not NaN."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or np.isnan(value):
+        raise InvalidArgumentError(f"{what} is {value!r}", hint="give a number")
+    return float(value)
 
 
 def numbers(value: object, what: str) -> NDArray[Any]:
@@ -79,13 +127,13 @@ def numbers(value: object, what: str) -> NDArray[Any]:
     return a
 
 
-def payload_text(payload: Mapping[str, Json] | None) -> str:
+def payload_text(payload: Mapping[str, Json] | None, what: str = "payload") -> str:
     """JSON text of one payload; empty for none."""
     if payload is None:
         return ""
     if not isinstance(payload, Mapping):
         raise InvalidArgumentError(
-            f"a payload is a {type(payload).__name__}", hint="give a mapping of field names to values"
+            f"{what} is a {type(payload).__name__}", hint="give a mapping of field names to values"
         )
     try:
         text = json.dumps(
@@ -96,14 +144,14 @@ def payload_text(payload: Mapping[str, Json] | None) -> str:
         )
     except ValueError as e:
         raise InvalidArgumentError(
-            f"payload holds what JSON cannot: {e}", hint="NaN and infinity have no JSON form"
+            f"{what} holds what JSON cannot: {e}", hint="NaN and infinity have no JSON form"
         ) from e
     except TypeError as e:
         raise InvalidArgumentError(
-            f"payload holds what JSON cannot: {e}", hint="convert it to text, numbers, lists or mappings"
+            f"{what} holds what JSON cannot: {e}", hint="convert it to text, numbers, lists or mappings"
         ) from e
     except RecursionError as e:
-        raise InvalidArgumentError("payload is nested too deeply", hint="at most 64 levels") from e
+        raise InvalidArgumentError(f"{what} is nested too deeply", hint="at most 64 levels") from e
     return text
 
 
@@ -112,6 +160,9 @@ def payload_texts(payloads: Sequence[Mapping[str, Json] | None] | None, n: int) 
         return None
     if isinstance(payloads, Mapping):
         payloads = [payloads]
+    if isinstance(payloads, str | bytes) or not isinstance(payloads, Iterable):
+        raise InvalidArgumentError(f"payloads are a {type(payloads).__name__}", hint="give one mapping for each id")
+    payloads = list(payloads)
     if len(payloads) != n:
         raise InvalidArgumentError(f"{n} ids and {len(payloads)} payloads", hint="give one payload for each id")
     return [payload_text(p) for p in payloads]

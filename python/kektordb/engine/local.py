@@ -43,7 +43,8 @@ class LocalReader:
         return scan(self._store, self._collection, self._arg, filter, limit, after, ("payload",))
 
     def count(self, *, filter: object = None) -> int:
-        return self._store.count(self._collection, self._arg, plan_text(filter))
+        with door.utf8():
+            return self._store.count(self._collection, self._arg, plan_text(filter))
 
     def facets(self, field: str, *, filter: object = None, limit: int = 20) -> list[tuple[Json, int]]:
         return facets(self._store, self._collection, self._arg, field, filter, limit)
@@ -68,7 +69,9 @@ class LocalReader:
         return list(Hits(core, explain=explain))
 
     def dense_scores(self, vector: Vector, ids: Sequence[str]) -> Vector:
-        return self._store.dense_scores(self._collection, self._arg, door.vector(vector, dim=self._dim), list(ids))
+        v = door.vector(vector, dim=self._dim)
+        with door.utf8():
+            return self._store.dense_scores(self._collection, self._arg, v, list(ids))
 
     def text_scores(self, text: str, ids: Sequence[str]) -> Vector:
         with door.utf8():
@@ -163,13 +166,15 @@ class LocalStore:
             w.committed_at = self._store.commit(tx, wait)[1]
 
     def kv_get(self, namespace: str, key: str) -> bytes | None:
-        value = self._store.kv_get(namespace, key)
+        with door.utf8():
+            value = self._store.kv_get(namespace, key)
         return None if value is None else bytes(value)
 
     def kv_scan(self, namespace: str, *, prefix: str = "") -> Iterator[tuple[str, bytes]]:
         after: str | None = None
         while True:
-            page = self._store.kv_scan(namespace, prefix, after, 1000)
+            with door.utf8():
+                page = self._store.kv_scan(namespace, door.name(prefix, "prefix"), after, 1000)
             for key, value in page:
                 yield key, bytes(value)
             if len(page) < 1000:

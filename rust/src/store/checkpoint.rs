@@ -85,14 +85,11 @@ fn manifest_name(generation: u64) -> String {
     format!("MANIFEST-{generation:010}")
 }
 
-/// A new, empty database: the log first, then the manifest, so that a manifest without a log is damage.
-pub(super) fn create(
-    storage: &Arc<dyn Storage>,
-    dir: &Path,
-    uuid: [u8; 16],
-    options: LogOptions,
-    manifest: &mut Manifest,
-) -> Result<Log> {
+/// Refuses a directory of something else before anything is written into it.
+pub(super) fn refuse_foreign(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    if !storage.exists(dir)? || storage.exists(&dir.join("CURRENT"))? {
+        return Ok(());
+    }
     for e in storage.list(dir)? {
         let ours = e.name == "LOCK"
             || e.name == "log"
@@ -107,6 +104,17 @@ pub(super) fn create(
             ));
         }
     }
+    Ok(())
+}
+
+/// A new, empty database: the log first, then the manifest, so that a manifest without a log is damage.
+pub(super) fn create(
+    storage: &Arc<dyn Storage>,
+    dir: &Path,
+    uuid: [u8; 16],
+    options: LogOptions,
+    manifest: &mut Manifest,
+) -> Result<Log> {
     let (log_dir, col) = (dir.join("log"), dir.join("col"));
     storage.create_dir(&log_dir)?;
     storage.create_dir(&col)?;

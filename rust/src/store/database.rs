@@ -203,7 +203,10 @@ impl Database {
             }
             if !options.read_only {
                 if options.create {
+                    checkpoint::refuse_foreign(&*storage, dir)?;
                     storage.create_dir(dir)?;
+                } else if !storage.exists(&dir.join("CURRENT"))? {
+                    return Err(Error::NotFound { what: format!("database {}", dir.display()) });
                 }
                 lock = Some(storage.lock_dir(dir, LockMode::Exclusive)?);
             }

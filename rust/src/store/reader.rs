@@ -261,6 +261,7 @@ impl Reader<'_> {
     /// Rows and distances alone: the fast path.
     pub(crate) fn search_rows(&self, vector: &[f32], k: usize, ef: usize) -> Result<Vec<Hit>> {
         check_k(k)?;
+        check_ef(ef)?;
         let q = self.check_query(vector)?;
         if self.inner.view.is_plain(&self.view) {
             return self.nearest(&q, k, ef, false, None);
@@ -271,14 +272,7 @@ impl Reader<'_> {
     /// Vector, text or hybrid search; see the module on fusion below.
     pub(crate) fn search(&self, s: &Search) -> Result<Vec<Found>> {
         check_k(s.k)?;
-        if s.ef > limits::MAX_EF {
-            return Err(Error::LimitExceeded {
-                limit: "MAX_EF",
-                what: "ef_search".into(),
-                got: s.ef as u64,
-                max: limits::MAX_EF as u64,
-            });
-        }
+        check_ef(s.ef)?;
         if !(0.0..=1.0).contains(&s.alpha) {
             return Err(Error::invalid(
                 format!("alpha is {}", s.alpha),
@@ -490,6 +484,18 @@ impl Reader<'_> {
         }
         Ok(out)
     }
+}
+
+fn check_ef(ef: usize) -> Result<()> {
+    if ef > limits::MAX_EF {
+        return Err(Error::LimitExceeded {
+            limit: "MAX_EF",
+            what: "ef_search".into(),
+            got: ef as u64,
+            max: limits::MAX_EF as u64,
+        });
+    }
+    Ok(())
 }
 
 fn check_k(k: usize) -> Result<()> {
