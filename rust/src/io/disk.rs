@@ -8,7 +8,7 @@ use super::{DirLock, Entry, EntryKind, LockMode, OpenMode, Region, Storage, Stor
 use crate::error::{Error, Result};
 use crate::ids::Micros;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::fd::AsRawFd;
@@ -49,7 +49,8 @@ pub(super) fn entropy(out: &mut [u8]) -> Result<()> {
 }
 
 /// Directories that this process holds, by device and inode: `flock` alone would let one process hold a lock twice.
-static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+/// The value is the process that took it: what a forked child inherits here is not its own.
+static HELD: Mutex<BTreeMap<(u64, u64), u32>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
 struct DiskLock {
@@ -136,7 +137,8 @@ impl Storage for DiskStorage {
         }
         let meta = io("stat", dir, std::fs::metadata(dir))?;
         let key = (meta.dev(), meta.ino());
-        if !HELD.lock().insert(key) {
+        let pid = std::process::id();
+        if HELD.lock().insert(key, pid) == Some(pid) {
             return Err(Error::Locked {
                 path: dir.into(),
                 holder: "this process: it is open here already".into(),
@@ -198,7 +200,8 @@ impl Storage for DiskStorage {
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let f = io("open", dir, File::open(dir))?;
-        io("sync", dir, full_sync(&f))
+        // Not fdatasync: ext4 counts a new name in an existing block as no change of data, and may skip the commit.
+        io("sync", dir, sync_everything(&f))
     }
 
     fn free_space(&self, dir: &Path) -> Result<u64> {
@@ -273,6 +276,16 @@ fn full_sync(f: &File) -> std::io::Result<()> {
 #[cfg(not(target_os = "macos"))]
 fn full_sync(f: &File) -> std::io::Result<()> {
     f.sync_data()
+}
+
+#[cfg(target_os = "macos")]
+fn sync_everything(f: &File) -> std::io::Result<()> {
+    full_sync(f)
+}
+
+#[cfg(not(target_os = "macos"))]
+fn sync_everything(f: &File) -> std::io::Result<()> {
+    f.sync_all()
 }
 
 #[derive(Debug)]
@@ -375,6 +388,85 @@ mod tests {
         std::fs::remove_file(&link).unwrap();
         drop(held);
         s.lock_dir(d.path(), LockMode::Exclusive).unwrap();
+    }
+
+    #[test]
+    fn what_a_dead_process_left_in_the_lock_file_does_not_matter() {
+        let d = tempfile::tempdir().unwrap();
+        std::fs::write(d.path().join("LOCK"), "process 1 on elsewhere").unwrap();
+        drop(DiskStorage::new().lock_dir(d.path(), LockMode::Exclusive).unwrap());
+        let text = std::fs::read_to_string(d.path().join("LOCK")).unwrap();
+        assert!(text.starts_with(&format!("process {} ", std::process::id())), "{text}");
+    }
+
+    #[test]
+    fn another_holder_is_named_by_the_text_of_the_lock_file() {
+        let d = tempfile::tempdir().unwrap();
+        let other = File::create(d.path().join("LOCK")).unwrap();
+        std::fs::write(d.path().join("LOCK"), "process 4711 on elsewhere").unwrap();
+        // SAFETY: flock on a descriptor that we own; another open file stands for another process.
+        assert_eq!(unsafe { libc::flock(other.as_raw_fd(), libc::LOCK_EX) }, 0);
+        let s = DiskStorage::new();
+        let e = s.lock_dir(d.path(), LockMode::Exclusive).unwrap_err();
+        assert!(matches!(&e, Error::Locked { holder, .. } if holder.contains("4711")), "{e}");
+        drop(other);
+        s.lock_dir(d.path(), LockMode::Exclusive).unwrap();
+    }
+
+    #[test]
+    fn a_forked_child_is_refused_and_told_of_its_parent() {
+        let d = tempfile::tempdir().unwrap();
+        let s = DiskStorage::new();
+        let held = s.lock_dir(d.path(), LockMode::Exclusive).unwrap();
+        held.check_owner().unwrap();
+        let meta = std::fs::metadata(d.path()).unwrap();
+        let key = (meta.dev(), meta.ino());
+        // As a child sees it: the lock and the table name another process.
+        let inherited = DiskLock {
+            _file: File::open(d.path().join("LOCK")).unwrap(),
+            key,
+            pid: std::process::id() + 1,
+            dir: d.path().into(),
+        };
+        assert!(matches!(inherited.check_owner(), Err(Error::Locked { .. })));
+        drop(inherited);
+        assert!(s.lock_dir(d.path(), LockMode::Exclusive).is_err(), "the owner's own entry stays");
+        HELD.lock().insert(key, std::process::id() + 1);
+        let e = s.lock_dir(d.path(), LockMode::Exclusive).unwrap_err();
+        assert!(!e.to_string().contains("this process"), "{e}");
+    }
+
+    #[test]
+    fn a_file_whose_sync_failed_is_never_written_again() {
+        // A pipe can be written and cannot be synced.
+        let mut ends = [0; 2];
+        // SAFETY: room for two descriptors, which are then ours alone.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        use std::os::fd::FromRawFd;
+        // SAFETY: as above; each is owned once.
+        let (_r, w) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
+        let f = DiskFile { file: w, path: "pipe".into(), poisoned: AtomicBool::new(false) };
+        assert!(matches!(f.sync_data(), Err(Error::Io { .. })));
+        assert!(matches!(f.sync_data(), Err(Error::Poisoned { .. })));
+        assert!(matches!(f.write_at(0, b"x"), Err(Error::Poisoned { .. })));
+        assert!(matches!(f.allocate(1), Err(Error::Poisoned { .. })));
+        assert!(matches!(f.truncate(0), Err(Error::Poisoned { .. })));
+    }
+
+    #[test]
+    fn space_is_reserved_without_touching_content() {
+        let d = tempfile::tempdir().unwrap();
+        let f = DiskStorage::new().open(&d.path().join("f"), OpenMode::CreateNew).unwrap();
+        f.write_at(0, b"abc").unwrap();
+        f.allocate(100_000).unwrap();
+        let meta = std::fs::metadata(d.path().join("f")).unwrap();
+        assert_eq!(meta.len(), 100_000);
+        assert!(meta.blocks() * 512 >= 100_000, "real blocks");
+        f.allocate(10).unwrap();
+        assert_eq!(f.len().unwrap(), 100_000);
+        let mut b = [9; 4];
+        f.read_at(0, &mut b).unwrap();
+        assert_eq!(&b, b"abc\0");
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub struct MemoryStorage {
 #[derive(Debug)]
 struct MemoryFile {
     path: PathBuf,
+    mode: OpenMode,
     bytes: Bytes,
 }
 
@@ -109,7 +110,7 @@ impl Storage for MemoryStorage {
             }
             (None, _) => return Err(fault("open", path, ErrorKind::NotFound)),
         };
-        Ok(Arc::new(MemoryFile { path: path.into(), bytes }))
+        Ok(Arc::new(MemoryFile { path: path.into(), mode, bytes }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -125,11 +126,20 @@ impl Storage for MemoryStorage {
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<()> {
-        self.tree.lock().dirs.remove(dir);
+        let mut t = self.tree.lock();
+        if t.files.keys().chain(&t.dirs).any(|p| p.parent() == Some(dir)) {
+            return Err(fault("remove", dir, ErrorKind::DirectoryNotEmpty));
+        }
+        if !t.dirs.remove(dir) {
+            return Err(fault("remove", dir, ErrorKind::NotFound));
+        }
         Ok(())
     }
 
-    fn sync_dir(&self, _dir: &Path) -> Result<()> {
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        if !self.tree.lock().dirs.contains(dir) {
+            return Err(fault("sync", dir, ErrorKind::NotFound));
+        }
         Ok(())
     }
 
@@ -150,6 +160,15 @@ impl Storage for MemoryStorage {
     }
 }
 
+impl MemoryFile {
+    fn writable(&self, op: &'static str) -> Result<()> {
+        if self.mode == OpenMode::Read {
+            return Err(fault(op, &self.path, ErrorKind::PermissionDenied));
+        }
+        Ok(())
+    }
+}
+
 impl StorageFile for MemoryFile {
     fn path(&self) -> &Path {
         &self.path
@@ -167,6 +186,7 @@ impl StorageFile for MemoryFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.writable("write")?;
         let mut b = self.bytes.write();
         let (at, end) = (offset as usize, offset as usize + bytes.len());
         if b.len() < end {
@@ -177,6 +197,7 @@ impl StorageFile for MemoryFile {
     }
 
     fn allocate(&self, len: u64) -> Result<()> {
+        self.writable("allocate")?;
         let mut b = self.bytes.write();
         if b.len() < len as usize {
             b.resize(len as usize, 0);
@@ -185,6 +206,7 @@ impl StorageFile for MemoryFile {
     }
 
     fn truncate(&self, len: u64) -> Result<()> {
+        self.writable("truncate")?;
         self.bytes.write().resize(len as usize, 0);
         Ok(())
     }

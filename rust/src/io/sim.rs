@@ -2,9 +2,10 @@
 //!
 //! What may be true after the power is cut: of data written and not covered by a successful sync of that file, each
 //! 512-byte sector is old or new, in any order, and the last sector of the last write may hold a part of the new bytes
-//! and garbage; a file's length is old or new until a sync; names made, moved or removed since the directory's last
+//! and garbage; a file's length is old, new or between until a sync; names made, moved or removed since the directory's last
 //! sync are there or not, independently, but in an order that could have happened. A failed sync drops what it should
-//! have written, and the next one succeeds without it, as real kernels do.
+//! have written, and the next one succeeds without it, as real kernels do. The call in which the power goes may have been
+//! carried out in part; none behind it has an effect.
 
 use super::{DirLock, Entry, EntryKind, LockMode, OpenMode, Region, Storage, StorageFile};
 use crate::error::{Error, Result};
@@ -26,6 +27,8 @@ pub enum Survive {
     Random,
     /// Everything, but the last write of each file ends in garbage.
     Torn,
+    /// Names and lengths; the new sectors hold what another file once had in these blocks.
+    Stale,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -36,6 +39,27 @@ struct Inode {
     dirty: BTreeSet<usize>,
     /// Last byte range written.
     last: (usize, usize),
+}
+
+impl Inode {
+    fn resize(&mut self, len: usize) {
+        let old = self.live.len();
+        self.live.resize(len, 0);
+        // Zeros that come after a cut are news: the disk may still have the old content there.
+        if len > old {
+            self.dirty.extend(old / SECTOR..len.min(self.durable.len()).div_ceil(SECTOR));
+        }
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        if self.live.len() < end {
+            self.resize(end);
+        }
+        self.live[at..end].copy_from_slice(bytes);
+        self.dirty.extend(at / SECTOR..end.div_ceil(SECTOR));
+        self.last = (at, end);
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -97,6 +121,7 @@ struct Disk {
     changes: u64,
     calls: u64,
     off_after: Option<u64>,
+    off: bool,
     fail: Option<(u64, ErrorKind, bool)>,
 }
 
@@ -123,6 +148,7 @@ impl Disk {
         self.calls += 1;
         self.changes += u64::from(change);
         if self.off_after.is_some_and(|n| self.changes > n) {
+            self.off = true;
             return Err(fault(op, path, ErrorKind::BrokenPipe));
         }
         match self.fail {
@@ -185,14 +211,15 @@ impl SimStorage {
         let d = self.disk.lock();
         let mut rng = seed.wrapping_mul(0x2545_F491_4F6C_DD1D) | 1;
         let mut garbage = rng ^ 0x5555;
-        let mut coin = || match survive {
+        let mut coin = |sector: bool| match survive {
             Survive::None => false,
             Survive::All | Survive::Torn => true,
-            Survive::Random => next(&mut rng) >> 33 & 1 == 1,
+            Survive::Stale if !sector => true,
+            Survive::Random | Survive::Stale => next(&mut rng) >> 33 & 1 == 1,
         };
         let mut names = d.durable.clone();
         for op in &d.pending {
-            if coin() {
+            if coin(false) {
                 names.apply(op);
             }
         }
@@ -202,12 +229,24 @@ impl SimStorage {
         let mut inodes = BTreeMap::new();
         for (id, n) in &d.inodes {
             let mut bytes = n.durable.clone();
-            if coin() {
+            if coin(false) {
+                let old = bytes.len();
                 bytes.resize(n.live.len(), 0);
+                if survive == Survive::Stale {
+                    let former = d.inodes.range(..id).rev().map(|(_, o)| &o.durable).find(|b| b.len() > old);
+                    for (at, b) in bytes.iter_mut().enumerate().skip(old.next_multiple_of(SECTOR)) {
+                        *b = former.and_then(|f| f.get(at)).copied().unwrap_or(0);
+                    }
+                } else if survive == Survive::Random && next(&mut garbage) >> 33 & 1 == 1 {
+                    let (low, high) = (old.min(n.live.len()), old.max(n.live.len()));
+                    let len = low + (next(&mut garbage) % (high - low + 1) as u64) as usize;
+                    bytes = n.durable.clone();
+                    bytes.resize(len, 0);
+                }
             }
             for &s in &n.dirty {
                 let (from, to) = (s * SECTOR, ((s + 1) * SECTOR).min(n.live.len()).min(bytes.len()));
-                if from < to && coin() {
+                if from < to && coin(true) {
                     bytes[from..to].copy_from_slice(&n.live[from..to]);
                 }
             }
@@ -345,7 +384,7 @@ impl Storage for SimStorage {
                 i
             }
         };
-        Ok(Arc::new(SimFile { path: path.into(), inode, disk: self.disk.clone() }))
+        Ok(Arc::new(SimFile { path: path.into(), inode, mode, disk: self.disk.clone() }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -371,6 +410,12 @@ impl Storage for SimStorage {
     fn remove_dir(&self, dir: &Path) -> Result<()> {
         let mut d = self.disk.lock();
         d.step("remove", dir, true)?;
+        if !d.live.dirs.contains(dir) {
+            return Err(fault("remove", dir, ErrorKind::NotFound));
+        }
+        if d.live.files.keys().chain(&d.live.dirs).any(|p| p.parent() == Some(dir)) {
+            return Err(fault("remove", dir, ErrorKind::DirectoryNotEmpty));
+        }
         d.rename_op(NameOp::Remove(dir.into()));
         Ok(())
     }
@@ -378,6 +423,9 @@ impl Storage for SimStorage {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let mut d = self.disk.lock();
         d.step("sync", dir, true)?;
+        if !d.live.dirs.contains(dir) {
+            return Err(fault("sync", dir, ErrorKind::NotFound));
+        }
         let (mine, others) =
             std::mem::take(&mut d.pending).into_iter().partition(|o: &NameOp| o.dir() == Some(dir));
         d.pending = others;
@@ -415,10 +463,18 @@ impl Storage for SimStorage {
 struct SimFile {
     path: PathBuf,
     inode: u64,
+    mode: OpenMode,
     disk: Arc<Mutex<Disk>>,
 }
 
 impl SimFile {
+    fn writable(&self, op: &'static str) -> Result<()> {
+        if self.mode == OpenMode::Read {
+            return Err(fault(op, &self.path, ErrorKind::PermissionDenied));
+        }
+        Ok(())
+    }
+
     fn with<T>(&self, op: &'static str, change: bool, f: impl FnOnce(&mut Inode) -> Result<T>) -> Result<T> {
         let mut d = self.disk.lock();
         d.step(op, &self.path, change)?;
@@ -447,41 +503,35 @@ impl StorageFile for SimFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let write = |n: &mut Inode, bytes: &[u8]| {
-            let (at, end) = (offset as usize, offset as usize + bytes.len());
-            if n.live.len() < end {
-                n.live.resize(end, 0);
-            }
-            n.live[at..end].copy_from_slice(bytes);
-            n.dirty.extend(at / SECTOR..end.div_ceil(SECTOR));
-            n.last = (at, end);
+        self.writable("write")?;
+        let mut d = self.disk.lock();
+        let (was_off, r) = (d.off, d.step("write", &self.path, true));
+        let Some(n) = d.inodes.get_mut(&self.inode) else {
+            return Err(fault("write", &self.path, ErrorKind::NotFound));
         };
-        let r = self.with("write", true, |n| {
-            write(n, bytes);
-            Ok(())
-        });
-        if r.is_err() {
+        if r.is_ok() {
+            n.write(offset as usize, bytes);
+        } else if !was_off {
             // A failed write may have written a part.
-            let mut d = self.disk.lock();
-            if let Some(n) = d.inodes.get_mut(&self.inode) {
-                write(n, &bytes[..bytes.len() / 2]);
-            }
+            n.write(offset as usize, &bytes[..bytes.len() / 2]);
         }
         r
     }
 
     fn allocate(&self, len: u64) -> Result<()> {
+        self.writable("allocate")?;
         self.with("allocate", true, |n| {
             if n.live.len() < len as usize {
-                n.live.resize(len as usize, 0);
+                n.resize(len as usize);
             }
             Ok(())
         })
     }
 
     fn truncate(&self, len: u64) -> Result<()> {
+        self.writable("truncate")?;
         self.with("truncate", true, |n| {
-            n.live.resize(len as usize, 0);
+            n.resize(len as usize);
             Ok(())
         })
     }
@@ -499,11 +549,15 @@ impl StorageFile for SimFile {
             }
             n.durable = next;
             n.dirty.clear();
+            n.last = (0, 0);
             Ok(())
         });
         if r.is_err() {
             let mut d = self.disk.lock();
-            if let Some(n) = d.inodes.get_mut(&self.inode) {
+            // In a power cut any part may still have reached the disk.
+            if !d.off
+                && let Some(n) = d.inodes.get_mut(&self.inode)
+            {
                 n.dirty.clear();
             }
         }
@@ -573,5 +627,89 @@ mod tests {
         assert!(f.sync_data().is_err());
         f.sync_data().unwrap();
         assert_eq!(content(&s.after_crash(Survive::All, 1), "/d/f"), Some(vec![7; 2000]));
+    }
+
+    #[test]
+    fn what_was_cut_off_and_synced_never_comes_back() {
+        let s = one(true, true);
+        let f = s.open(Path::new("/d/f"), OpenMode::ReadWrite).unwrap();
+        f.truncate(100).unwrap();
+        f.allocate(2000).unwrap();
+        let old = content(&s.after_crash(Survive::None, 1), "/d/f").unwrap();
+        assert_eq!(old, vec![7; 2000], "not before the sync");
+        f.sync_data().unwrap();
+        let new = content(&s.after_crash(Survive::None, 1), "/d/f").unwrap();
+        assert!(new[..100].iter().all(|b| *b == 7) && new[100..].iter().all(|b| *b == 0));
+    }
+
+    #[test]
+    fn a_sync_that_the_power_cut_meets_may_have_worked_and_later_calls_have_no_effect() {
+        let s = one(false, true);
+        let f = s.open(Path::new("/d/f"), OpenMode::ReadWrite).unwrap();
+        s.power_off_after(0);
+        assert!(f.sync_data().is_err());
+        assert!(f.write_at(0, &[9; 100]).is_err());
+        assert!(f.len().is_err(), "nothing answers without power");
+        assert_eq!(content(&s.after_crash(Survive::All, 1), "/d/f"), Some(vec![7; 2000]));
+        assert_eq!(content(&s.after_crash(Survive::None, 1), "/d/f"), Some(vec![]));
+    }
+
+    #[test]
+    fn blocks_that_were_never_written_can_hold_what_another_file_had_there() {
+        let s = one(true, true);
+        let g = s.open(Path::new("/d/g"), OpenMode::CreateNew).unwrap();
+        g.allocate(1024).unwrap();
+        assert_eq!(content(&s.after_crash(Survive::All, 1), "/d/g"), Some(vec![0; 1024]));
+        assert_eq!(content(&s.after_crash(Survive::Stale, 1), "/d/g"), Some(vec![7; 1024]));
+        g.sync_data().unwrap();
+        assert_eq!(content(&s.after_crash(Survive::Stale, 1), "/d/g"), Some(vec![0; 1024]));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_disk_and_the_same_entropy() {
+        let draw = |seed| {
+            let mut b = [0; 32];
+            SimStorage::new(seed).entropy(&mut b).unwrap();
+            b
+        };
+        assert_eq!(draw(3), draw(3));
+        assert_ne!(draw(3), draw(4));
+        let s = one(false, false);
+        let fall = |seed| content(&s.after_crash(Survive::Random, seed), "/d/f");
+        assert!((0..20).all(|i| fall(i) == fall(i)));
+    }
+
+    #[test]
+    fn every_store_refuses_the_same_misuse() {
+        let dir = tempfile::tempdir().unwrap();
+        let stores: [(Arc<dyn Storage>, PathBuf); 3] = [
+            (Arc::new(SimStorage::new(1)), "/t".into()),
+            (Arc::new(crate::io::MemoryStorage::new()), "/t".into()),
+            (Arc::new(crate::io::DiskStorage::new()), dir.path().join("t")),
+        ];
+        for (s, d) in stores {
+            s.create_dir(&d).unwrap();
+            let p = d.join("f");
+            let f = s.open(&p, OpenMode::CreateNew).unwrap();
+            f.write_at(2, b"ab").unwrap();
+            assert!(s.open(&p, OpenMode::CreateNew).is_err(), "{s:?}");
+            assert!(s.open(&d.join("none"), OpenMode::Read).is_err());
+            assert!(s.open(&d.join("none/f"), OpenMode::CreateNew).is_err());
+            let r = s.open(&p, OpenMode::Read).unwrap();
+            assert!(r.write_at(0, b"x").is_err(), "a file opened to read: {s:?}");
+            assert!(r.read_at(3, &mut [0; 2]).is_err(), "past the end");
+            assert!(s.remove_dir(&d).is_err(), "not empty: {s:?}");
+            assert!(s.rename(&d.join("none"), &p).is_err());
+            assert!(s.remove(&d.join("none")).is_err());
+            assert!(s.sync_dir(&d.join("none")).is_err(), "{s:?}");
+            s.rename(&p, &d.join("g")).unwrap();
+            assert_eq!(s.list(&d).unwrap()[0], Entry { name: "g".into(), len: 4, kind: EntryKind::File });
+            s.remove(&d.join("g")).unwrap();
+            let mut b = [9; 4];
+            f.read_at(0, &mut b).unwrap();
+            assert_eq!(&b, b"\0\0ab", "an open file lives on");
+            s.remove_dir(&d).unwrap();
+            assert!(s.list(&d).is_err());
+        }
     }
 }

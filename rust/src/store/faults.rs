@@ -277,7 +277,7 @@ fn fresh() -> SimStorage {
     s
 }
 
-const VARIANTS: [Survive; 4] = [Survive::None, Survive::All, Survive::Random, Survive::Torn];
+const VARIANTS: [Survive; 5] = [Survive::None, Survive::All, Survive::Random, Survive::Torn, Survive::Stale];
 
 #[test]
 fn a_power_cut_at_every_change_loses_nothing_promised_and_invents_nothing() {
@@ -293,7 +293,7 @@ fn a_power_cut_at_every_change_loses_nothing_promised_and_invents_nothing() {
         s.power_off_after(n);
         let (promised, begun) = play(&s, true);
         for (i, variant) in VARIANTS.into_iter().enumerate() {
-            let after = s.after_crash(variant, n * 4 + i as u64);
+            let after = s.after_crash(variant, n * 5 + i as u64);
             judge(&after, &states, promised, begun, &format!("cut {n} {variant:?}"));
             cuts += 1;
         }
