@@ -2,8 +2,10 @@
 
 use crate::level::{Level, cpu_level};
 
-/// Dimensions are padded to a multiple of this: whole cache lines of codes, and enough of them for the estimate.
+/// Dimensions are padded to a multiple of this: whole cache lines of codes.
 pub(super) const STEP: usize = 64;
+/// Fewest dimensions of the result: estimates err by 1/√dimensions, so a short vector is worth more bits than elements.
+const LEAST: usize = 128;
 /// Rounds; with four, what is left of the original axes can no longer be measured.
 const ROUNDS: usize = 4;
 
@@ -30,7 +32,7 @@ impl Rotation {
 
     pub(crate) fn at_level(dim: usize, seed: u64, level: Level) -> Self {
         assert!(dim > 0, "a vector has a dimension");
-        let padded = dim.next_multiple_of(STEP);
+        let padded = dim.next_multiple_of(STEP).max(LEAST);
         let power = 1 << padded.ilog2();
         let (transform, mix) = ((power as f32).sqrt().recip(), std::f32::consts::FRAC_1_SQRT_2);
         let mut random = Random(seed);
