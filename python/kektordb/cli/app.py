@@ -265,7 +265,8 @@ def ingest(
 ) -> None:
     """Read text, Markdown, JSON Lines and chats exported from ChatGPT, Claude, Claude Code or Gemini.
 
-    Turns keep their speaker and time. Reading a file twice stores nothing twice.
+    Turns keep their speaker and time. Reading a file twice stores nothing twice,
+    but for turns without a time: saying something again is no duplicate.
     """
     from kektordb.cli.ingest import run
 
