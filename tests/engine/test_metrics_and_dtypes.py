@@ -21,7 +21,7 @@ def distances(metric: str, base: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("metric", "dtype", "index"),
-    list(product(["cosine", "dot", "l2"], ["float32", "float16", "int8"], ["graph", "flat"])),
+    list(product(["cosine", "dot", "l2"], ["float32", "float16", "int8"], ["graph", "packed", "flat"])),
 )
 def test_answers_are_the_nearest_rows_and_survive_reopening(
     tmp_path: Path, metric: str, dtype: str, index: str
@@ -33,7 +33,8 @@ def test_answers_are_the_nearest_rows_and_survive_reopening(
         c = db.create_collection("c", dim=24, metric=metric, dtype=dtype, index=index)
         c.upsert(ids, base)
         db.flush()
-    least = 0.9 if dtype == "int8" else 0.97
+    # One bit a dimension says little at so few dimensions: packed graphs are for hundreds.
+    least = 0.9 if dtype == "int8" or index == "packed" else 0.97
     with kektordb.open(tmp_path / "m.kdb") as db:
         c = db.collection("c")
         got, exactly = [], []
@@ -45,7 +46,7 @@ def test_answers_are_the_nearest_rows_and_survive_reopening(
             assert list(hits.distances) == sorted(hits.distances)
             assert list(hits.scores) == sorted(hits.scores, reverse=True)
         assert np.mean(got) >= least, f"{np.mean(got):.3f}"
-        assert np.mean(exactly) >= least
+        assert np.mean(exactly) >= (0.9 if dtype == "int8" else 0.97)
         back = c.get("r7", include=("vector",))[0]
         assert back is not None and back.vector is not None
         tolerance = {"float32": 1e-6, "float16": 2e-3, "int8": 3e-2}[dtype]
@@ -54,8 +55,11 @@ def test_answers_are_the_nearest_rows_and_survive_reopening(
             assert np.array_equal(back.vector, base[7]), "stored bit for bit"
 
 
+@pytest.mark.parametrize("index", ["graph", "packed"])
 @pytest.mark.parametrize(("share", "spread"), list(product([0.001, 0.01, 0.1, 0.5, 1.0], ["random", "far", "near"])))
-def test_a_filtered_search_gives_k_rows_with_the_recall_of_the_exact_answer(share: float, spread: str) -> None:
+def test_a_filtered_search_gives_k_rows_with_the_recall_of_the_exact_answer(
+    share: float, spread: str, index: str
+) -> None:
     rng = np.random.default_rng(5)
     n, dim = 6000, 24
     base = rng.standard_normal((n, dim)).astype(np.float32)
@@ -66,7 +70,7 @@ def test_a_filtered_search_gives_k_rows_with_the_recall_of_the_exact_answer(shar
     picked = {"random": rng.permutation(n)[:count], "far": order[-count:], "near": order[:count]}[spread]
     keep[picked] = True
     with kektordb.open(":memory:") as db:
-        c = db.create_collection("c", dim=dim)
+        c = db.create_collection("c", dim=dim, index=index)
         c.upsert([str(i) for i in range(n)], base, [{"keep": bool(k)} for k in keep])
         db.flush()
         found = []

@@ -479,14 +479,18 @@ fn load_collection(col: &Path, f: &CollectionFiles, open: &Open) -> Result<Colle
     };
     let graph = match f.spec.index {
         IndexKind::Flat => None,
-        IndexKind::Graph => {
+        IndexKind::Packed | IndexKind::Graph => {
             let state = State::from_bytes(section("graph")?.as_ref()).ok_or_else(|| bad("graph"))?;
             if state.rows != f.rows {
                 return Err(bad("graph"));
             }
             let ground = whole(&f.ground, kind::GROUND, open)?;
             let upper = whole(&f.upper, kind::UPPER, open)?;
-            Some(Graph::open(graph_params(&f.spec), &state, &ground, &upper)?)
+            let params = graph_params(&f.spec);
+            Some(match f.spec.index {
+                IndexKind::Packed => Graph::open_packed(params, &codec, &state, &ground, &upper)?,
+                _ => Graph::open(params, &state, &ground, &upper)?,
+            })
         }
     };
     let set = |name: &str| -> Result<RoaringBitmap> {

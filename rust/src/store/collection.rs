@@ -162,10 +162,7 @@ pub(crate) trait Names {
 impl Collection {
     pub(crate) fn new(id: CollectionId, name: &str, spec: Spec, seed: u64) -> Result<Self> {
         let codec = spec.codec()?;
-        let graph = match spec.index {
-            IndexKind::Graph => Some(Graph::new(graph_params(&spec))?),
-            IndexKind::Flat => None,
-        };
+        let graph = new_graph(&spec, &codec)?;
         let text = text_index(&spec)?;
         let inner = Inner {
             vectors_clean: AtomicU64::new(0),
@@ -461,6 +458,15 @@ pub(super) fn row_has_id(recs: &Arena, heap: &Heap, row: RowId, id: &str) -> Res
     let rec = Rec::read(recs.row(row as usize))
         .ok_or_else(|| Error::corrupt("records", u64::from(row), "record has no meaning"))?;
     Ok(heap.text(rec.id_off, rec.id_len, "id")? == id)
+}
+
+/// An empty graph of the collection's kind; none for exact scans.
+pub(super) fn new_graph(spec: &Spec, codec: &Codec) -> Result<Option<Graph>> {
+    Ok(match spec.index {
+        IndexKind::Packed => Some(Graph::packed(graph_params(spec), codec)?),
+        IndexKind::Graph => Some(Graph::new(graph_params(spec))?),
+        IndexKind::Flat => None,
+    })
 }
 
 pub(super) fn graph_params(spec: &Spec) -> Params {

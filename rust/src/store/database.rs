@@ -212,9 +212,12 @@ impl Database {
             }
             match checkpoint::current(&*storage, dir)? {
                 Some((id, manifest)) => {
-                    if !options.read_only {
+                    let log_dir = dir.join("log");
+                    let empty = crate::log::EMPTY_SEGMENT_BYTES;
+                    // After an orderly end the log is empty and every name is on the disk.
+                    if !options.read_only && storage.list(&log_dir)?.iter().any(|e| e.len > empty) {
                         // What is seen is made durable before anything builds on it: a sync of names may have failed.
-                        for d in [dir, &dir.join("col"), &dir.join("log")] {
+                        for d in [dir, &dir.join("col"), &log_dir] {
                             storage.sync_dir(d)?;
                         }
                     }

@@ -30,7 +30,16 @@ fn open(s: &SimStorage) -> Result<Database> {
     Database::open(Arc::new(s.clone()) as Arc<dyn Storage>, Some(&dir()), options())
 }
 
-fn spec() -> Spec {
+/// The collection "b" is packed, others are plain graphs.
+fn spec(name: &str) -> Spec {
+    let mut spec = plain_spec();
+    if name == "b" {
+        spec.index = IndexKind::Packed;
+    }
+    spec
+}
+
+fn plain_spec() -> Spec {
     Spec::parse(
         br#"{"dim":4,"metric":"l2","dtype":"float32","index":"graph","m":4,"ef_construction":16,"text_fields":["t"],"language":null}"#,
     )
@@ -100,7 +109,7 @@ fn run(db: &Database, step: &Step) -> Result<bool> {
         db.commit(Transaction { ops, ..Default::default() }, d).map(|_| d == Durability::Sync)
     };
     match step {
-        Step::Create(c) => db.create_collection(c, &spec()).map(|_| true),
+        Step::Create(c) => db.create_collection(c, &spec(c)).map(|_| true),
         Step::Drop(c) => db.drop_collection(c).map(|_| true),
         Step::Put(c, rows, d) => {
             let cid = db.collection_id(c)?;

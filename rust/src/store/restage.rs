@@ -3,12 +3,11 @@
 //! Staged vectors are logged and part of checkpoints, so an interrupted run goes on where it stopped. Until the switch every
 //! reader sees the old vectors. Every record is covered, closed ones too, so past views can be searched afterwards.
 
-use super::collection::{Collection, Inner, graph_params};
+use super::collection::{Collection, Inner, new_graph};
 use super::record::Op;
-use super::spec::{IndexKind, Spec};
+use super::spec::Spec;
 use crate::arena::Arena;
 use crate::error::{Error, Result};
-use crate::hnsw::Graph;
 use crate::ids::RowId;
 
 /// Vectors of rows `0..rows()`, not yet in force.
@@ -103,8 +102,7 @@ impl Collection {
         let mut next = std::mem::replace(inner, empty);
         next.vectors = vectors;
         next.vectors_clean = 0.into();
-        if spec.index == IndexKind::Graph {
-            let mut g = Graph::new(graph_params(&spec))?;
+        if let Some(mut g) = new_graph(&spec, &codec)? {
             g.grow_to(next.rows() as usize)?;
             next.graph = Some(g);
             next.unlinked.insert_range(0..next.rows());

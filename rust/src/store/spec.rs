@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexKind {
-    /// Plain HNSW.
+    /// HNSW with one-bit codes of each node's neighbours beside its links: fastest.
+    Packed,
+    /// Plain HNSW: smallest.
     Graph,
     /// Exact scan.
     Flat,
