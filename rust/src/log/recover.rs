@@ -199,7 +199,8 @@ impl Log {
     }
 }
 
-/// Keeps bytes that are cut; a copy of the same place that is there already is kept instead.
+/// Keeps bytes that are about to be cut: the copy is whole and durable when this returns. Other bytes from the same
+/// place that were kept before stay beside it.
 fn quarantine(
     storage: &dyn Storage,
     dir: &Path,
@@ -217,11 +218,37 @@ fn quarantine(
     let keep = dir.parent().unwrap_or(dir).join("quarantine");
     storage.create_dir(&keep)?;
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let to = keep.join(format!("{name}-{from}"));
-    if !storage.exists(&to)? {
-        storage.open(&to, OpenMode::CreateNew)?.write_at(0, &bytes[..end])?;
+    let bytes = bytes.get(..end).unwrap_or_default();
+    let mut to = keep.join(format!("{name}-{from}"));
+    let mut copies = 0;
+    while storage.exists(&to)? {
+        let old = storage.open(&to, OpenMode::Read)?;
+        if old.len()? == end as u64 {
+            let mut b = vec![0; end];
+            old.read_at(0, &mut b)?;
+            if b == bytes {
+                // It may be there by name only, from a recovery that did not end.
+                return durable(storage, &keep, &storage.open(&to, OpenMode::ReadWrite)?);
+            }
+        }
+        copies += 1;
+        to = keep.join(format!("{name}-{from}-{copies}"));
     }
-    Ok(())
+    let tmp = keep.join(format!("{name}-{from}.tmp"));
+    if storage.exists(&tmp)? {
+        storage.remove(&tmp)?;
+    }
+    let file = storage.open(&tmp, OpenMode::CreateNew)?;
+    file.write_at(0, bytes)?;
+    file.sync_data()?;
+    storage.rename(&tmp, &to)?;
+    durable(storage, &keep, &file)
+}
+
+fn durable(storage: &dyn Storage, dir: &Path, file: &Arc<dyn StorageFile>) -> Result<()> {
+    file.sync_data()?;
+    storage.sync_dir(dir)?;
+    dir.parent().map_or(Ok(()), |d| storage.sync_dir(d))
 }
 
 impl Recovery<'_> {

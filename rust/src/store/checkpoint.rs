@@ -155,9 +155,14 @@ pub(super) fn create(
         ..Default::default()
     };
     publish_manifest(&**storage, dir, uuid, manifest)?;
-    // The directory's own name, and those of parents that were made with it.
-    for parent in dir.ancestors().skip(1).filter(|p| !p.as_os_str().is_empty()).take(SYNCED_PARENTS) {
-        storage.sync_dir(parent)?;
+    // The directory's own name, and those of parents that were made with it. A parent that may not be read cannot be
+    // synced, and was not made with it.
+    for parent in dir.ancestors().skip(1).take(SYNCED_PARENTS) {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        match storage.sync_dir(parent) {
+            Err(Error::Permission { .. }) => {}
+            r => r?,
+        }
     }
     Ok(log)
 }

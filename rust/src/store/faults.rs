@@ -372,6 +372,24 @@ fn an_error_at_every_call_is_told_and_loses_nothing() {
     assert!(runs >= 500, "{runs} errors");
 }
 
+#[test]
+fn a_parent_that_may_not_be_read_does_not_stop_a_new_database() {
+    let calls = {
+        let s = fresh();
+        let before = s.calls();
+        open(&s).unwrap();
+        s.calls() - before
+    };
+    let opens = |n, kind| {
+        let s = fresh();
+        s.fail_at(n, kind, false);
+        open(&s).is_ok()
+    };
+    let only_denied =
+        (1..=calls).filter(|n| opens(*n, ErrorKind::PermissionDenied) && !opens(*n, ErrorKind::Other));
+    assert_eq!(only_denied.count(), 2, "/data and /");
+}
+
 /// A small store of every kind of file with one record in the log, what it holds, and what it held before that record.
 fn stored() -> (SimStorage, State, State) {
     let s = fresh();
