@@ -322,6 +322,16 @@ impl Recovery<'_> {
                     let later = if empty { None } else { frame::resync(&bytes, head.salt, 0, from) };
                     let later =
                         later.and_then(|p| Some((p, frame::decode(bytes.get(p..)?, head.salt, p as u64)?)));
+                    // Frames that were never synced reach the disk in any order: one behind a lost one is damage only
+                    // where some frame from here on says that the lost one was on the disk.
+                    let mut proof = self.synced.max(later.as_ref().map_or(0, |(_, f)| f.synced));
+                    let mut place = later.as_ref().map(|(p, _)| *p);
+                    while let Some(p) = place.filter(|_| is_last && proof < next) {
+                        let f = bytes.get(p..).and_then(|b| frame::decode(b, head.salt, p as u64));
+                        proof = proof.max(f.map_or(0, |f| f.synced));
+                        place = frame::resync(&bytes, head.salt, 0, p + 1);
+                    }
+                    let later = later.filter(|(_, f)| !is_last || proof >= next || f.lsn < next);
                     match later {
                         Some((p, f)) if f.lsn >= next => {
                             self.expected = self.expected.max(next);
