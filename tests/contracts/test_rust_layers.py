@@ -100,3 +100,39 @@ def test_only_io_touches_files() -> None:
 def test_the_kernels_do_not_know_the_engine() -> None:
     manifest = (ROOT / "native" / "compute" / "Cargo.toml").read_text(encoding="utf-8")
     assert "kektordb-core" not in manifest.split("[dependencies]")[1]
+
+
+def circles(uses: dict[str, set[str]]) -> list[set[str]]:
+    """Sets of names that all use each other, directly or through others."""
+
+    def below(name: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [name]
+        while waiting:
+            fresh = uses[waiting.pop()] - seen
+            seen |= fresh
+            waiting += fresh
+        return seen
+
+    reach = {name: below(name) for name in uses}
+    found = {frozenset(o for o in reach[n] if n in reach[o]) for n in uses if n in reach[n]}
+    return [set(c) for c in found]
+
+
+def test_circles_are_seen() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [{"b", "c"}]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+@pytest.mark.parametrize("module", [m for m in modules() if (SRC / m).is_dir()])
+def test_the_files_of_a_module_do_not_use_each_other_in_a_circle(module: str) -> None:
+    parts = {p.stem: p for p in (SRC / module).glob("*.rs") if p.stem not in ("mod", "tests")}
+    uses: dict[str, set[str]] = {}
+    for name, path in parts.items():
+        text = code(path)
+        named = set(re.findall(r"\bsuper::([a-z_]+)", text))
+        for group in re.findall(r"\buse super::\{(.*?)\};", text, flags=re.DOTALL):
+            named |= set(re.findall(r"(?:^|,)\s*([a-z_]+)", re.sub(r"\{[^{}]*\}", "", group)))
+        uses[name] = (named & parts.keys()) - {name}
+    assert any(uses.values()) or len(parts) < 4, f"no use of a neighbour was seen in {module}"
+    assert circles(uses) == []

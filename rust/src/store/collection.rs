@@ -6,6 +6,7 @@
 
 use super::heap::Heap;
 use super::id_table::IdTable;
+use super::names::Names;
 use super::rec::{REC_BYTES, Rec};
 use super::record::{PutStamps, VectorSource};
 use super::spec::{IndexKind, Spec};
@@ -17,7 +18,6 @@ use crate::ids::{CollectionId, FOREVER, Micros, NO_ROW, RowId};
 use crate::limits;
 use crate::props::PropIndex;
 use crate::text::TextIndex;
-use crate::view::rule::NameId;
 use crate::view::{Life, Stamps, ViewIndex};
 use kektordb_compute::{Codec, Metric};
 use parking_lot::{Mutex, RwLock};
@@ -62,7 +62,7 @@ pub(super) struct Inner {
     /// Bytes of the heap that nothing names any more.
     pub heap_garbage: u64,
     /// Vectors of another embedder, on their way in.
-    pub stage: Option<super::restage::Stage>,
+    pub stage: Option<super::stage::Stage>,
     /// The last change, for readers that compare moments.
     pub last_tx: Micros,
     /// `view.current()` as a dense set, made when first asked for.
@@ -152,11 +152,6 @@ pub(super) fn parse_payload(json: &[u8]) -> Result<serde_json::Value> {
         return Ok(serde_json::Value::Object(Default::default()));
     }
     serde_json::from_slice(json).map_err(|e| Error::invalid(format!("payload is not JSON: {e}"), ""))
-}
-
-/// Interns names while a record is applied.
-pub(crate) trait Names {
-    fn intern(&mut self, name: &str) -> NameId;
 }
 
 impl Collection {
